@@ -1,0 +1,187 @@
+/* Messages of the local protocol: job <-> supervisor and supervisor <-> worker.
+ *
+ * Both run over Unix SEQPACKET sockets: one packet is one message, a wire_header and the fixed
+ * payload of its type, with a fixed number of file descriptors (shm/wire.c holds the table).
+ * The supervisor forwards a job's request to the worker under the same type, with `session` and
+ * `handle` filled in; the job's values of both are ignored.  docs/protocol.md tells the story.
+ */
+#ifndef TESUP_SHM_PROTO_H
+#define TESUP_SHM_PROTO_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "shm/layout.h"
+
+#define WIRE_MAGIC       0x50555354u /* "TSUP" */
+#define WIRE_VERSION     1u
+#define WIRE_PAYLOAD_MAX 8192u
+#define WIRE_FDS_MAX     3
+
+#define PROTO_LABEL_MAX 64u  /* segment, pair and worker names */
+#define PROTO_TEXT_MAX  256u /* sentence of a refusal */
+#define PROTO_HELLO_MAX 4096u
+
+enum wire_type {
+    WIRE_NONE = 0,
+    /* job -> supervisor; some go on to the worker */
+    WIRE_HELLO = 1,
+    WIRE_CHANNEL_OPEN,
+    WIRE_CHANNEL_CLOSE,
+    WIRE_REGION_ADD,
+    WIRE_REGION_DEL,
+    WIRE_REMOTE_OPEN,
+    WIRE_REMOTE_CLOSE,
+    WIRE_REMOTE_WATCH,
+    WIRE_BYE,
+    /* answers: supervisor -> job, worker -> supervisor */
+    WIRE_WELCOME,
+    WIRE_CHANNEL_READY,
+    WIRE_REPLY,
+    /* supervisor -> worker */
+    WIRE_WORKER_CONFIG,
+    WIRE_SESSION_ADD,
+    WIRE_SESSION_DEL,
+    WIRE_CHANNEL_ADD,
+    WIRE_PEER_SOCKET,
+    WIRE_LOCAL_LINK, /* also worker -> peer supervisor, to reach a worker of the same host */
+    WIRE_DRAIN,
+    /* worker -> supervisor */
+    WIRE_WORKER_READY,
+    WIRE_SESSION_KILL,
+    WIRE_TYPE_COUNT
+};
+
+struct wire_header {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;    /* enum wire_type */
+    uint32_t length;  /* of the payload */
+    uint32_t id;      /* echoed by the answer */
+    uint64_t session; /* between supervisor and worker: session handle */
+};
+static_assert(sizeof(struct wire_header) == 24, "wire header");
+
+struct proto_hello {
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    uint64_t features;
+    uint32_t slots; /* 0 = default */
+    uint32_t flags; /* PROTO_SHARE_* */
+    int32_t cpu;    /* the job runs on; -1 unknown */
+    uint32_t pad;
+    char segment[PROTO_LABEL_MAX]; /* "" = unique */
+    char pair[PROTO_LABEL_MAX];    /* "" = by NUMA node */
+};
+#define PROTO_SHARE_ALL 1u
+
+/* With fds: channel memfd, worker eventfd, job eventfd; without any when status is an error. */
+struct proto_welcome {
+    int32_t status;
+    uint32_t notify_max;
+    uint32_t supervisor_pid; /* for PR_SET_PTRACER */
+    uint32_t channel;        /* handle */
+    char segment[LAYOUT_NAME_MAX];
+    char worker[PROTO_LABEL_MAX];
+    char text[PROTO_TEXT_MAX];
+};
+
+struct proto_channel {
+    uint32_t handle;
+    uint32_t slots;
+    uint32_t adopt; /* the rings were served before: keep their counters */
+    uint32_t pad;
+};
+
+enum region_kind {
+    REGION_KIND_SHARED = 1,  /* one fd: the file to map */
+    REGION_KIND_PRIVATE = 2, /* no fd: [base, base + length) of the job */
+};
+
+/* Access bits as in tesup.h. */
+#define REGION_ACCESS_READ  1u
+#define REGION_ACCESS_WRITE 2u
+#define REGION_ACCESS_MASK  3u
+
+struct proto_region {
+    uint32_t handle;
+    uint32_t kind;
+    uint32_t access;
+    uint32_t pad;
+    uint64_t base;   /* address in the job, for requests by address */
+    uint64_t offset; /* in the file */
+    uint64_t length;
+};
+
+struct proto_remote {
+    uint32_t handle;
+    uint32_t timeout_ms;
+    char name[LAYOUT_NAME_MAX];
+};
+
+struct proto_handle {
+    uint32_t handle;
+    uint32_t pad;
+};
+
+struct proto_reply {
+    int32_t status;
+    uint32_t handle;
+    char text[PROTO_TEXT_MAX];
+};
+
+struct proto_worker_config {
+    uint8_t peer_key[32];
+    uint8_t instance[16];   /* of the supervisor */
+    uint32_t peer_auth;     /* 0 = none, 1 = pre-shared key */
+    uint32_t worker_index;  /* of its block in the counters segment */
+    uint32_t fabric;        /* enum proto_fabric */
+    uint32_t idle;          /* enum proto_idle */
+    uint32_t spin_us;
+    uint32_t notify_max;
+    uint32_t slice_bytes;   /* a large transfer's turn */
+    uint32_t endpoint_max;
+    uint32_t connect_ms;    /* connect + handshake */
+    uint32_t request_ms;    /* default deadline of a request, 0 = none */
+    uint32_t notify_native; /* MC_RDMA_NOTIFY_ENABLED */
+    uint32_t notify_oob;    /* MC_RDMA_NOTIFY_OOB_FALLBACK */
+    uint32_t supervisor_uid;
+    uint32_t pad;
+    char name[PROTO_LABEL_MAX];         /* of the pair */
+    char address[LAYOUT_NAME_MAX];      /* HOST:PORT of this supervisor */
+    char local_socket[LAYOUT_NAME_MAX]; /* path of this supervisor's socket */
+};
+enum proto_fabric { PROTO_FABRIC_AUTO = 0, PROTO_FABRIC_TCP = 1, PROTO_FABRIC_LOCAL = 2 };
+enum proto_idle { PROTO_IDLE_ADAPTIVE = 0, PROTO_IDLE_BUSY = 1, PROTO_IDLE_SLEEP = 2 };
+
+/* One fd: the job's pidfd. */
+struct proto_session {
+    uint32_t uid;
+    uint32_t pid;
+    uint64_t start_time; /* field 22 of /proc/PID/stat: guards against a reused pid */
+    uint32_t flags;      /* PROTO_SHARE_* */
+    uint32_t trusted;    /* private memory may be reached */
+    char segment[PROTO_LABEL_MAX];
+};
+
+/* One fd: the connected socket of a peer that proved its key; the worker answers WELCOME. */
+struct proto_peer {
+    uint8_t challenge[32];
+    uint32_t hello_len;
+    uint32_t pad;
+    uint8_t hello[PROTO_HELLO_MAX]; /* the whole HELLO as it arrived */
+};
+
+/* One fd: a connected Unix socket from the peer worker that was given `token`. */
+struct proto_local_link {
+    uint8_t token[16]; /* first 4 bytes: worker index */
+};
+
+struct proto_drain {
+    uint32_t deadline_ms;
+    uint32_t pad;
+};
+
+static_assert(sizeof(struct proto_peer) <= WIRE_PAYLOAD_MAX, "largest payload");
+
+#endif

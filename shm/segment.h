@@ -1,0 +1,26 @@
+/* Memory that two processes share: memfds, their seals, their place on a NUMA node. */
+#ifndef TESUP_SHM_SEGMENT_H
+#define TESUP_SHM_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A zeroed memfd of exactly `size` bytes, sealed SHRINK|GROW|SEAL. The fd, or -1 with errno. */
+int segment_create(const char *name, uint64_t size);
+
+/* Why a file may not be mapped, or how it may be touched. */
+struct segment_facts {
+    uint64_t size;
+    bool sealed;  /* cannot shrink and its pages come from RAM: loads and stores never fault */
+    bool writable;
+};
+/* Asks the kernel about `fd`. 0, or -1 with errno (EBADF, EINVAL for no regular file). */
+int segment_inspect(int fd, struct segment_facts *facts);
+
+/* Binds [address, +size) to a node (no effect for node < 0); pages that exist move. 0 or -1. */
+int segment_bind(void *address, uint64_t size, int node);
+/* The node of the page at `address` (which must have been touched), or -1. */
+int segment_node(const void *address);
+
+#endif

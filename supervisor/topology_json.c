@@ -1,0 +1,86 @@
+#include <jansson.h>
+#include <stdio.h>
+
+#include "supervisor/topology_show.h"
+
+/* "" and -1 mean "none" in the structs, and null in JSON. */
+static json_t *text_or_null(const char *text)
+{
+    return text[0] ? json_string(text) : json_null();
+}
+
+static json_t *node_or_null(int node)
+{
+    return node < 0 ? json_null() : json_integer(node);
+}
+
+static json_t *nodes_pack(const struct topology *topology)
+{
+    const struct topology_node *node;
+    size_t count = topology_nodes(topology, &node);
+    json_t *list = json_array();
+
+    /* Jansson frees what it is given and remembers failure as NULL: one check at the end does. */
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, json_pack("{s:i, s:s, s:I}", "node", node[i].os_index,
+                                                  "cpus", node[i].cpus, "memory_bytes",
+                                                  (json_int_t)node[i].memory_bytes)) < 0)
+            goto err_free;
+    return list;
+
+err_free:
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *devices_pack(const struct topology *topology)
+{
+    const struct topology_device *device;
+    size_t count = topology_devices(topology, &device);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", device[i].name,
+                                                  "kind", device[i].kind, "bus_id",
+                                                  text_or_null(device[i].bus_id), "numa_node",
+                                                  node_or_null(device[i].node))) < 0)
+            goto err_free;
+    return list;
+
+err_free:
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *pairs_pack(const struct topology_plan *plan)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct topology_pair *pair = &plan->pair[i];
+        if (json_array_append_new(
+                list, json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:s}", "name", pair->name, "gpu",
+                                text_or_null(pair->gpu), "nic", text_or_null(pair->nic),
+                                "numa_node", node_or_null(pair->node), "cpus", pair->cpus, "fabric",
+                                pair->fabric, "reason", pair->reason)) < 0)
+            goto err_free;
+    }
+    return list;
+
+err_free:
+    json_decref(list);
+    return NULL;
+}
+
+int topology_show_json(const struct topology *topology, const struct topology_plan *plan)
+{
+    json_t *root = json_pack("{s:o, s:o, s:o}", "nodes", nodes_pack(topology), "devices",
+                             devices_pack(topology), "pairs", pairs_pack(plan));
+
+    if (!root)
+        return -1;
+    int rc = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    putchar('\n');
+    json_decref(root);
+    return rc;
+}

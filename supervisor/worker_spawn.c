@@ -1,0 +1,217 @@
+#include "supervisor/worker_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shm/process.h"
+
+#define CPUS_MAX   8192
+#define NODES_MAX  1024
+#define LONG_BITS  (8 * sizeof(unsigned long))
+#define NODE_LONGS (NODES_MAX / LONG_BITS)
+
+/* Next to ourselves (a build tree), else where it is installed. */
+static int worker_program(char *path, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash;
+
+    if (length > 0) {
+        self[length] = '\0';
+        slash = strrchr(self, '/');
+        if (slash != NULL &&
+            snprintf(path, size, "%.*s/tesup-worker", (int)(slash - self), self) < (int)size &&
+            access(path, X_OK) == 0)
+            return 0;
+    }
+    snprintf(path, size, "%s/tesup-worker", TESUP_LIBEXECDIR);
+    return access(path, X_OK);
+}
+
+void worker_affinity_check(pid_t pid, const struct worker_place *place, char *text,
+                           size_t text_size)
+{
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    cpu_set_t *set;
+
+    text[0] = '\0';
+    if (place->cpu < 0)
+        return;
+    set = CPU_ALLOC(CPUS_MAX);
+    if (set == NULL)
+        return;
+    CPU_ZERO_S(bytes, set);
+    if (sched_getaffinity(pid, bytes, set) < 0)
+        snprintf(text, text_size, "cpu %d: affinity cannot be read: %s", place->cpu,
+                 strerror(errno));
+    else if (CPU_COUNT_S(bytes, set) != 1 || !CPU_ISSET_S((size_t)place->cpu, bytes, set))
+        snprintf(text, text_size, "not pinned to cpu %d: it may run on %d cpus", place->cpu,
+                 CPU_COUNT_S(bytes, set));
+    CPU_FREE(set);
+}
+
+static void child_report(int report, const char *what, int number)
+{
+    dprintf(report, "%s %d: %s; ", what, number, strerror(errno));
+}
+
+static void child_pin(int cpu, int report)
+{
+    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
+    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
+
+    if (set == NULL || cpu >= CPUS_MAX) {
+        errno = set == NULL ? ENOMEM : EINVAL;
+        child_report(report, "not pinned to cpu", cpu);
+        return;
+    }
+    CPU_ZERO_S(bytes, set);
+    CPU_SET_S((size_t)cpu, bytes, set);
+    if (sched_setaffinity(0, bytes, set) < 0)
+        child_report(report, "not pinned to cpu", cpu);
+}
+
+/* Set, then read back: some sandboxes accept the call and do nothing. */
+static void child_bind_memory(int node, int report)
+{
+    unsigned long want[NODE_LONGS] = {0}, have[NODE_LONGS] = {0};
+    int mode = -1;
+
+    if ((unsigned)node >= NODES_MAX) {
+        errno = EINVAL;
+        child_report(report, "memory not bound to node", node);
+        return;
+    }
+    want[(unsigned)node / LONG_BITS] = 1ul << ((unsigned)node % LONG_BITS);
+    if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, want, (unsigned long)NODES_MAX) < 0) {
+        child_report(report, "memory not bound to node", node);
+        return;
+    }
+    if (syscall(SYS_get_mempolicy, &mode, have, (unsigned long)NODES_MAX, NULL, 0ul) < 0) {
+        child_report(report, "memory policy cannot be read back, node", node);
+        return;
+    }
+    if (mode != MPOL_PREFERRED || memcmp(want, have, sizeof(want)) != 0)
+        dprintf(report, "memory policy is not node %d after it was set; ", node);
+}
+
+/* Signal mask, standard input and output are the supervisor's own business. */
+static void child_inheritance_reset(void)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+
+    if (nothing >= 0) {
+        dup2(nothing, STDIN_FILENO);
+        dup2(nothing, STDOUT_FILENO);
+    }
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Ctrl-C is for the supervisor, which lets its workers finish. */
+    setpgid(0, 0);
+}
+
+_Noreturn static void child_run(const struct worker_place *place, const char *program, int control,
+                                int report, pid_t parent)
+{
+    char name[] = "tesup-worker";
+    char label[128];
+    char *argv[] = {name, label, NULL};
+
+    snprintf(label, sizeof(label), "%s", place->name);
+    /* The parent may have died before the first call: then nobody sends the signal. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(126);
+    child_inheritance_reset();
+    if (place->cpu >= 0)
+        child_pin(place->cpu, report);
+    if (place->node >= 0)
+        child_bind_memory(place->node, report);
+    /* dup2 onto itself would leave close-on-exec set. */
+    if (control == WORKER_CONTROL_FD)
+        fcntl(control, F_SETFD, 0);
+    else
+        dup2(control, WORKER_CONTROL_FD);
+    close_range(WORKER_CONTROL_FD + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+    execv(program, argv);
+    dprintf(report, "%s cannot be executed: %s; ", program, strerror(errno));
+    _exit(127);
+}
+
+/* The child keeps `report` above the control descriptor's number, so that dup2 does not close it.
+ */
+static int report_pipe(int ends[2])
+{
+    int moved;
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -1;
+    moved = fcntl(ends[1], F_DUPFD_CLOEXEC, WORKER_CONTROL_FD + 1);
+    close(ends[1]);
+    if (moved < 0) {
+        close(ends[0]);
+        return -1;
+    }
+    ends[1] = moved;
+    return 0;
+}
+
+int worker_spawn(const struct worker_place *place, struct worker_spawned *spawned, char *text,
+                 size_t text_size)
+{
+    char program[PATH_MAX];
+    int control[2], report[2];
+    pid_t parent = getpid();
+
+    if (worker_program(program, sizeof(program)) < 0) {
+        snprintf(text, text_size, "has no program: tesup-worker is neither next to tesup nor %s",
+                 program);
+        return -1;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
+        goto err_text;
+    if (report_pipe(report) < 0)
+        goto err_control;
+    spawned->pid = fork();
+    if (spawned->pid < 0)
+        goto err_report;
+    if (spawned->pid == 0)
+        child_run(place, program, control[1], report[1], parent);
+    /* Nobody but us reaps it, so the number is still its own. */
+    spawned->pidfd = process_pidfd(spawned->pid);
+    if (spawned->pidfd < 0)
+        goto err_child;
+    close(control[1]);
+    close(report[1]);
+    spawned->control = control[0];
+    spawned->report = report[0];
+    return 0;
+
+err_child:
+    kill(spawned->pid, SIGKILL);
+    waitpid(spawned->pid, NULL, 0);
+err_report:
+    close(report[0]);
+    close(report[1]);
+err_control:
+    close(control[0]);
+    close(control[1]);
+err_text:
+    snprintf(text, text_size, "cannot be started: %s", strerror(errno));
+    return -1;
+}

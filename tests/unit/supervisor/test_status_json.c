@@ -1,0 +1,502 @@
+/* `tesup status`: the copy, the verdict, JSON and table of a segment made by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "shm/clock.h"
+#include "shm/err.h"
+#include "shm/process.h"
+#include "supervisor/locate.h"
+#include "supervisor/status_format.h"
+#include "supervisor/status_json.h"
+#include "supervisor/status_read.h"
+#include "supervisor/status_table.h"
+
+#define NOW  (UINT64_C(1000) * CLOCK_NS_PER_S)       /* monotonic */
+#define WALL (UINT64_C(1767225600) * CLOCK_NS_PER_S) /* 2026-01-01T00:00:00Z */
+
+struct fixture {
+    int fd;
+    struct counters_segment *live;
+    struct status status;
+};
+
+static void worker_fill(struct counters_worker *worker, const char *name)
+{
+    snprintf(worker->life.name, sizeof(worker->life.name), "%s", name);
+    snprintf(worker->life.fabric, sizeof(worker->life.fabric), "tcp");
+    snprintf(worker->life.cpus, sizeof(worker->life.cpus), "2");
+    snprintf(worker->life.reason, sizeof(worker->life.reason), "one per NUMA node");
+    worker->life.numa_node = 0;
+    atomic_set(&worker->life.state, WORKER_STATE_READY);
+    atomic_set(&worker->life.pid, 41);
+    atomic_set(&worker->life.ready_ns, WALL - 60 * CLOCK_NS_PER_S);
+    atomic_set(&worker->stats.heartbeat_ns, NOW - 1000 * CLOCK_NS_PER_MS);
+    atomic_set(&worker->life.used, 1);
+}
+
+/* A healthy supervisor with two workers in slots 0 and 5. */
+static int fixture_make(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    if (!f || counters_create(&f->fd, &f->live) != TS_OK)
+        return -1;
+    struct counters_supervisor *supervisor = &f->live->supervisor;
+    snprintf(supervisor->name, sizeof(supervisor->name), "default");
+    snprintf(supervisor->version, sizeof(supervisor->version), "9.8.7");
+    snprintf(supervisor->listen, sizeof(supervisor->listen), "127.0.0.1:7400");
+    snprintf(supervisor->socket, sizeof(supervisor->socket), "/r/default.sock");
+    snprintf(supervisor->fabric, sizeof(supervisor->fabric), "auto");
+    snprintf(supervisor->peer_auth, sizeof(supervisor->peer_auth), "psk");
+    snprintf(supervisor->notify_native, sizeof(supervisor->notify_native), "1");
+    snprintf(supervisor->notify_oob, sizeof(supervisor->notify_oob), "0");
+    atomic_set(&supervisor->pid, 40);
+    atomic_set(&supervisor->started_ns, WALL - 3600 * CLOCK_NS_PER_S);
+    atomic_set(&supervisor->heartbeat_ns, NOW - 250 * CLOCK_NS_PER_MS);
+    worker_fill(&f->live->worker[0], "tcp@node0");
+    worker_fill(&f->live->worker[5], "tcp@node1");
+    *state = f;
+    return 0;
+}
+
+static int fixture_drop(void **state)
+{
+    struct fixture *f = *state;
+
+    status_free(&f->status);
+    counters_unmap(f->live);
+    close(f->fd);
+    free(f);
+    return 0;
+}
+
+static void take(struct fixture *f)
+{
+    status_free(&f->status);
+    assert_int_equal(status_take(f->live, NOW, WALL, &f->status), 0);
+}
+
+static json_t *document_make(struct fixture *f)
+{
+    take(f);
+    json_t *document = status_json_make(&f->status);
+    assert_non_null(document);
+    return document;
+}
+
+/* The member at a path like "pairs/0/worker/pid". */
+static json_t *at(json_t *value, const char *path)
+{
+    char copy[128];
+    char *rest = NULL;
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    for (char *part = strtok_r(copy, "/", &rest); part; part = strtok_r(NULL, "/", &rest))
+        value = json_is_array(value) ? json_array_get(value, strtoul(part, NULL, 10))
+                                     : json_object_get(value, part);
+    if (!value)
+        fail_msg("there is no %s", path);
+    return value;
+}
+
+static void assert_text(json_t *document, const char *path, const char *expected)
+{
+    if (!json_is_string(at(document, path)))
+        fail_msg("%s is no string", path);
+    assert_string_equal(json_string_value(at(document, path)), expected);
+}
+
+static void assert_number(json_t *document, const char *path, int64_t expected)
+{
+    if (!json_is_integer(at(document, path)))
+        fail_msg("%s is no number", path);
+    assert_int_equal(json_integer_value(at(document, path)), expected);
+}
+
+static void test_healthy(void **state)
+{
+    struct fixture *f = *state;
+    json_t *document = document_make(f);
+
+    assert_text(document, "health", "ok");
+    assert_int_equal(json_array_size(at(document, "reasons")), 0);
+    assert_text(document, "supervisor/name", "default");
+    assert_number(document, "supervisor/pid", 40);
+    assert_text(document, "supervisor/version", "9.8.7");
+    assert_text(document, "supervisor/listen", "127.0.0.1:7400");
+    assert_text(document, "supervisor/socket", "/r/default.sock");
+    assert_text(document, "supervisor/fabric", "auto");
+    assert_text(document, "supervisor/peer_auth", "psk");
+    assert_true(json_is_true(at(document, "supervisor/notify/native")));
+    assert_true(json_is_false(at(document, "supervisor/notify/oob_fallback")));
+    assert_text(document, "supervisor/notify/carried_by", "tcp");
+    assert_number(document, "supervisor/heartbeat_age_ms", 250);
+    assert_text(document, "supervisor/started", "2025-12-31T23:00:00.000Z");
+
+    assert_int_equal(json_array_size(at(document, "pairs")), 2);
+    assert_text(document, "pairs/1/name", "tcp@node1");
+    assert_true(json_is_null(at(document, "pairs/0/nic")));
+    assert_true(json_is_null(at(document, "pairs/0/gpu")));
+    assert_number(document, "pairs/0/numa_node", 0);
+    assert_text(document, "pairs/0/cpus", "2");
+    assert_text(document, "pairs/0/fabric", "tcp");
+    assert_text(document, "pairs/0/reason", "one per NUMA node");
+    assert_number(document, "pairs/0/worker/pid", 41);
+    assert_text(document, "pairs/0/worker/state", "ready");
+    assert_text(document, "pairs/0/worker/ready_since", "2025-12-31T23:59:00.000Z");
+    assert_number(document, "pairs/0/worker/heartbeat_age_ms", 1000);
+    assert_true(json_is_null(at(document, "pairs/0/worker/last_exit")));
+    assert_int_equal(json_array_size(at(document, "sessions")), 0);
+    json_decref(document);
+}
+
+static void test_every_counter_is_there(void **state)
+{
+    struct fixture *f = *state;
+    struct counters_worker_stats *stats = &f->live->worker[0].stats;
+    char path[96];
+
+    for (size_t i = 0; i < counters_worker_field_count; i++) {
+        void *word = (char *)stats + counters_worker_fields[i].offset;
+
+        atomic_set(word, 100 + i);
+    }
+    atomic_set(&stats->turn_max_ns, UINT64_MAX); /* more than JSON readers can hold */
+    json_t *document = document_make(f);
+    assert_int_equal(json_object_size(at(document, "pairs/0/worker/counters")),
+                     counters_worker_field_count);
+    for (size_t i = 0; i < counters_worker_field_count; i++) {
+        const char *name = counters_worker_fields[i].name;
+
+        snprintf(path, sizeof(path), "pairs/0/worker/counters/%s", name);
+        assert_number(document, path,
+                      strcmp(name, "turn_max_ns") == 0 ? INT64_MAX : (int64_t)(100 + i));
+    }
+    json_decref(document);
+}
+
+static void test_lists(void **state)
+{
+    struct fixture *f = *state;
+    struct counters_session *session = &f->live->session[200];
+    struct counters_endpoint *endpoint = &f->live->worker[5].endpoint[127];
+
+    snprintf(session->comm, sizeof(session->comm), "vllm");
+    snprintf(session->segment, sizeof(session->segment), "127.0.0.1:7400/prefill");
+    atomic_set(&session->pid, 77);
+    atomic_set(&session->uid, 1000);
+    atomic_set(&session->worker, 5);
+    atomic_set(&session->channels, 3);
+    atomic_set(&session->used, 1);
+    snprintf(endpoint->peer, sizeof(endpoint->peer), "[::1]:7400");
+    snprintf(endpoint->peer_worker, sizeof(endpoint->peer_worker), "tcp@node0");
+    snprintf(endpoint->fabric, sizeof(endpoint->fabric), "local");
+    snprintf(endpoint->notify, sizeof(endpoint->notify), "local");
+    atomic_set(&endpoint->state, ENDPOINT_READY);
+    atomic_set(&endpoint->bytes_out, 5);
+    atomic_set(&endpoint->used, 1);
+    snprintf(f->live->worker[5].life.death, COUNTERS_TEXT, "killed by SIGKILL");
+    atomic_set(&f->live->worker[5].life.death_ns, WALL);
+    atomic_set(&f->live->worker[5].life.restarts, 2);
+    counters_error_add(f->live->worker[5].error, "peer refused");
+    counters_error_add(f->live->worker[5].error, "peer refused");
+    counters_error_add(f->live->supervisor.error, "port scan");
+
+    json_t *document = document_make(f);
+    assert_text(document, "health", "ok"); /* what happened once is no illness now */
+    assert_int_equal(json_array_size(at(document, "sessions")), 1);
+    assert_text(document, "sessions/0/command", "vllm");
+    assert_text(document, "sessions/0/segment", "127.0.0.1:7400/prefill");
+    assert_text(document, "sessions/0/pair", "tcp@node1");
+    assert_number(document, "sessions/0/pid", 77);
+    assert_number(document, "sessions/0/uid", 1000);
+    assert_number(document, "sessions/0/channels", 3);
+    assert_int_equal(json_array_size(at(document, "pairs/1/endpoints")), 1);
+    assert_text(document, "pairs/1/endpoints/0/peer", "[::1]:7400");
+    assert_text(document, "pairs/1/endpoints/0/state", "ready");
+    assert_number(document, "pairs/1/endpoints/0/bytes_out", 5);
+    assert_text(document, "pairs/1/worker/last_exit/reason", "killed by SIGKILL");
+    assert_text(document, "pairs/1/worker/last_exit/at", "2026-01-01T00:00:00.000Z");
+    assert_number(document, "pairs/1/worker/restarts", 2);
+    assert_text(document, "pairs/1/errors/0/text", "peer refused");
+    assert_number(document, "pairs/1/errors/0/count", 2);
+    assert_text(document, "supervisor/errors/0/text", "port scan");
+    json_decref(document);
+}
+
+static void assert_degraded(struct fixture *f, const char *worker_state, const char *reason)
+{
+    json_t *document = document_make(f);
+
+    assert_text(document, "health", "degraded");
+    assert_text(document, "pairs/1/worker/state", worker_state);
+    assert_int_equal(json_array_size(at(document, "reasons")), 1);
+    if (!strstr(json_string_value(at(document, "reasons/0")), reason))
+        fail_msg("'%s' is not in '%s'", reason, json_string_value(at(document, "reasons/0")));
+    json_decref(document);
+}
+
+static void test_hung_worker(void **state)
+{
+    struct fixture *f = *state;
+    struct counters_worker *worker = &f->live->worker[5];
+
+    atomic_set(&worker->stats.heartbeat_ns, NOW - STATUS_HEARTBEAT_NS);
+    take(f);
+    assert_int_equal(f->status.reason_count, 0);
+    atomic_set(&worker->stats.heartbeat_ns, NOW - STATUS_HEARTBEAT_NS - 1);
+    assert_degraded(f, "hung", "tcp@node1 (pid 41) does not move: last heartbeat 2500 ms ago");
+    atomic_set(&worker->stats.heartbeat_ns, 0);
+    assert_degraded(f, "hung", "no heartbeat yet");
+    /* A beat between the look at the clock and the look at the counter is none of the future. */
+    atomic_set(&worker->stats.heartbeat_ns, NOW + 1000);
+    take(f);
+    assert_int_equal(f->status.reason_count, 0);
+}
+
+static void test_worker_states(void **state)
+{
+    static const uint64_t states[] = {WORKER_STATE_DOWN, WORKER_STATE_STARTING, WORKER_STATE_FAILED,
+                                      WORKER_STATE_BACKOFF, WORKER_STATE_DRAINING};
+    struct fixture *f = *state;
+
+    snprintf(f->live->worker[5].life.death, COUNTERS_TEXT, "exit 3");
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        atomic_set(&f->live->worker[5].life.state, states[i]);
+        assert_degraded(f, worker_state_name(states[i]), "last death: exit 3");
+    }
+    atomic_set(&f->live->worker[5].life.state, 99);
+    assert_degraded(f, "unknown", "unknown");
+}
+
+static void test_supervisor_health(void **state)
+{
+    struct fixture *f = *state;
+
+    atomic_set(&f->live->supervisor.heartbeat_ns, NOW - 3 * CLOCK_NS_PER_S);
+    assert_degraded(f, "ready", "the supervisor does not move: last heartbeat 3000 ms ago");
+    atomic_set(&f->live->supervisor.heartbeat_ns, NOW);
+    atomic_set(&f->live->supervisor.draining, 1);
+    assert_degraded(f, "ready", "draining");
+    atomic_set(&f->live->supervisor.draining, 0);
+    atomic_set(&f->live->worker[0].life.used, 0);
+    atomic_set(&f->live->worker[5].life.used, 0);
+    take(f);
+    assert_int_equal(f->status.reason_count, 1);
+    assert_string_equal(f->status.reason[0], "there is no worker");
+}
+
+/* Every worker ill and the supervisor too: all reasons have room. */
+static void test_all_ill(void **state)
+{
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < COUNTERS_WORKERS; i++) {
+        memset(f->live->worker[i].life.name, 'w', COUNTERS_LABEL); /* no end */
+        memset(f->live->worker[i].life.death, 'd', COUNTERS_TEXT);
+        atomic_set(&f->live->worker[i].life.state, WORKER_STATE_FAILED);
+        atomic_set(&f->live->worker[i].life.used, 1);
+    }
+    atomic_set(&f->live->supervisor.heartbeat_ns, 0);
+    atomic_set(&f->live->supervisor.draining, 1);
+    take(f);
+    assert_int_equal(f->status.reason_count, STATUS_REASONS_MAX);
+}
+
+static char *table_make(struct fixture *f, bool with_errors)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    take(f);
+    assert_int_equal(status_table_print(&f->status, with_errors, out), 0);
+    fclose(out);
+    return text;
+}
+
+static void test_untrusted_names(void **state)
+{
+    struct fixture *f = *state;
+    struct counters_session *session = &f->live->session[0];
+
+    memcpy(session->comm,
+           "a\033]0;x\a\xff\xfe\x9b"
+           "31m\n..",
+           sizeof(session->comm));
+    snprintf(session->segment, sizeof(session->segment),
+             "127.0.0.1:7400/\xc2\x9b"
+             "2J");
+    atomic_set(&session->worker, UINT64_MAX);
+    atomic_set(&session->used, 1);
+    char *table = table_make(f, false);
+    for (const char *byte = table; *byte; byte++)
+        assert_true(*byte == '\n' || (*byte >= ' ' && *byte <= '~'));
+    assert_non_null(strstr(table, "a\\x1b]0;x\\x07\\xff\\xfe\\x9b31m\\x0a"));
+    free(table);
+
+    json_t *document = document_make(f);
+    assert_text(document, "sessions/0/segment",
+                "127.0.0.1:7400/\xc2\x9b"
+                "2J");
+    assert_non_null(strstr(json_string_value(at(document, "sessions/0/command")), "\\x9b31m"));
+    assert_true(json_is_null(at(document, "sessions/0/pair")));
+    char *dump = json_dumps(document, JSON_ENSURE_ASCII | JSON_INDENT(2));
+    for (const char *byte = dump; *byte; byte++)
+        assert_true(*byte == '\n' || (*byte >= ' ' && *byte <= '~'));
+    free(dump);
+    json_decref(document);
+}
+
+static void test_table(void **state)
+{
+    struct fixture *f = *state;
+    char *rest = NULL;
+    char *text;
+
+    counters_error_add(f->live->worker[0].error, "peer refused");
+    text = table_make(f, false);
+    assert_non_null(strstr(text, "tesup default: ok"));
+    assert_non_null(strstr(text, "tcp@node1"));
+    assert_non_null(strstr(text, "native 1, oob_fallback 0, carried by tcp"));
+    assert_non_null(strstr(text, "Errors counted: 1; `tesup status --errors`"));
+    assert_null(strstr(text, "peer refused"));
+    assert_null(strstr(text, "ENDPOINTS\n"));
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        assert_true(strlen(line) <= 80);
+    free(text);
+
+    atomic_set(&f->live->worker[5].stats.heartbeat_ns, 1);
+    text = table_make(f, true);
+    assert_non_null(strstr(text, "tesup default: degraded"));
+    assert_non_null(strstr(text, "  ! worker tcp@node1"));
+    assert_non_null(strstr(text, "hung"));
+    assert_non_null(strstr(text, "peer refused"));
+    free(text);
+}
+
+static void test_format(void **state)
+{
+    static const struct {
+        uint64_t seconds;
+        const char *age;
+    } ages[] = {{0, "0s"}, {59, "59s"}, {192, "3m12s"}, {18180, "5h03m"}, {187200, "2d04h"}};
+    char text[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+        status_format_age(WALL - ages[i].seconds * CLOCK_NS_PER_S, WALL, text, sizeof(text));
+        assert_string_equal(text, ages[i].age);
+    }
+    status_format_age(0, WALL, text, sizeof(text));
+    assert_string_equal(text, "-");
+    status_format_age(WALL + 5 * CLOCK_NS_PER_S, WALL, text, sizeof(text)); /* the clock was set */
+    assert_string_equal(text, "0s");
+    status_format_bytes(1023, text, sizeof(text));
+    assert_string_equal(text, "1023");
+    status_format_bytes(1536, text, sizeof(text));
+    assert_string_equal(text, "1.5K");
+    status_format_bytes(UINT64_MAX, text, sizeof(text));
+    assert_string_equal(text, "16.0E");
+    status_format_safe("\x01\x01\x01\x01\x01\x01\x01\x01", text, 10);
+    assert_string_equal(text, "\\x01\\x01");
+    status_format_safe("a\\x", text, sizeof(text));
+    assert_string_equal(text, "a\\x5cx");
+}
+
+static void test_lock_line(void **state)
+{
+    static const char *const bad[] = {"",          "\n",       "1 2\n",           "1 2 3",
+                                      "0 2 3\n",   "-1 2 3\n", "1 0 3\n",         "1 2 -3\n",
+                                      "1 2 3 4\n", "x 2 3\n",  "9999999999 2 3\n"};
+    struct located found;
+
+    (void)state;
+    assert_int_equal(locate_line_parse("12 345 6\n", &found), 0);
+    assert_int_equal(found.pid, 12);
+    assert_int_equal(found.start_time, 345);
+    assert_int_equal(found.counters_fd, 6);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (locate_line_parse(bad[i], &found) == 0)
+            fail_msg("taken: %s", bad[i]);
+}
+
+static void lock_file_write(const struct options_paths *paths, uint64_t start, int fd)
+{
+    FILE *file = fopen(paths->lock, "w");
+
+    assert_non_null(file);
+    fprintf(file, "%d %" PRIu64 " %d\n", (int)getpid(), start, fd);
+    fclose(file);
+}
+
+/* This process plays the supervisor: with and without its lock, and as one whose pid was reused. */
+static void test_read_by_lock_file(void **state)
+{
+    struct fixture *f = *state;
+    char directory[] = "/tmp/tesup-test-status-XXXXXX";
+    struct options_paths paths;
+    char text[512];
+    uint64_t start = process_start_time(getpid());
+
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(options_paths_default("n", directory, &paths, text, sizeof(text)), 0);
+    assert_int_equal(status_read(&paths, &f->status, text, sizeof(text)), STATUS_NOBODY);
+    assert_non_null(strstr(text, paths.lock));
+
+    lock_file_write(&paths, start, f->fd);
+    assert_int_equal(status_read(&paths, &f->status, text, sizeof(text)), STATUS_NOBODY);
+    assert_non_null(strstr(text, "left over"));
+
+    int lock = open(paths.lock, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(status_read(&paths, &f->status, text, sizeof(text)), STATUS_READ);
+    assert_string_equal(f->status.seen->supervisor.name, "default");
+
+    lock_file_write(&paths, start + 1, f->fd);
+    status_free(&f->status);
+    assert_int_equal(status_read(&paths, &f->status, text, sizeof(text)), STATUS_NOBODY);
+
+    lock_file_write(&paths, start, lock); /* no counters behind that number */
+    assert_int_equal(status_read(&paths, &f->status, text, sizeof(text)), STATUS_UNREADABLE);
+    assert_int_equal(truncate(paths.lock, 0), 0);
+    assert_int_equal(status_read(&paths, &f->status, text, sizeof(text)), STATUS_NOBODY);
+    assert_non_null(strstr(text, "empty"));
+
+    close(lock);
+    unlink(paths.lock);
+    rmdir(directory);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_make, fixture_drop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_healthy),
+        TEST(test_every_counter_is_there),
+        TEST(test_lists),
+        TEST(test_hung_worker),
+        TEST(test_worker_states),
+        TEST(test_supervisor_health),
+        TEST(test_all_ill),
+        TEST(test_untrusted_names),
+        TEST(test_table),
+        TEST(test_read_by_lock_file),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_lock_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+#include "worker/accept.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "shm/err.h"
+#include "shm/wire.h"
+#include "worker/link_setup.h"
+
+/* A local link that was offered: its endpoint waits for a socket with this token. */
+struct accept {
+    struct list link; /* worker.accepts */
+    uint8_t token[HANDSHAKE_ID];
+    struct endpoint *endpoint;
+    struct source source; /* the socket, once it is there; fd -1 before */
+};
+
+static bool accept_offers_local(const struct worker *worker, const struct handshake_hello *hello)
+{
+    return hello->local && worker->config.fabric != PROTO_FABRIC_TCP &&
+           worker->host_id[0] != '\0' && strcmp(hello->host, worker->host_id) == 0;
+}
+
+static void welcome_fill(const struct worker *worker, const struct handshake_hello *hello,
+                         struct handshake_welcome *welcome)
+{
+    *welcome = (struct handshake_welcome){.status = TS_OK,
+                                          .generation = hello->generation,
+                                          .notify_max = worker->config.notify_max,
+                                          .local = accept_offers_local(worker, hello)};
+    memcpy(welcome->worker, worker->id, sizeof(welcome->worker));
+    snprintf(welcome->worker_name, sizeof(welcome->worker_name), "%s", worker->config.name);
+    if (!welcome->local)
+        return;
+    snprintf(welcome->local_socket, sizeof(welcome->local_socket), "%s",
+             worker->config.local_socket);
+    handshake_random(welcome->token, sizeof(welcome->token));
+    memcpy(welcome->token, &worker->config.worker_index, 4); /* the supervisor routes by it */
+}
+
+static int welcome_send(const struct worker *worker, const struct proto_peer *peer, int socket,
+                        const struct handshake_welcome *welcome)
+{
+    uint8_t bytes[HANDSHAKE_FRAME_MAX];
+    size_t size = handshake_welcome_write(bytes, worker->config.peer_key, peer->hello,
+                                          peer->hello_len, peer->challenge, welcome);
+
+    return send(socket, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size ? TS_OK
+                                                                                   : TS_ERR_GONE;
+}
+
+static int accept_await_local(struct endpoint *endpoint, const struct handshake_welcome *welcome)
+{
+    struct accept *accept = calloc(1, sizeof(*accept));
+
+    if (accept == NULL)
+        return TS_ERR_NO_MEMORY;
+    memcpy(accept->token, welcome->token, sizeof(accept->token));
+    accept->endpoint = endpoint;
+    accept->source.fd = -1;
+    list_append(&endpoint->worker->accepts, &accept->link);
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
+    return TS_OK;
+}
+
+void accept_peer(struct worker *worker, const struct proto_peer *peer, int socket)
+{
+    struct handshake_hello hello;
+    struct handshake_welcome welcome;
+    struct endpoint *endpoint;
+    bool self;
+
+    if (peer->hello_len > sizeof(peer->hello) ||
+        handshake_hello_read(peer->hello, peer->hello_len, &hello) != TS_OK)
+        goto refuse;
+    link_setup_socket(socket);
+    welcome_fill(worker, &hello, &welcome);
+    self = memcmp(hello.worker, worker->id, sizeof(hello.worker)) == 0;
+    if (self) {
+        /* Our own call: it learns from the id that it is us and uses the link to itself. */
+        welcome.local = false;
+        welcome_send(worker, peer, socket, &welcome);
+        close(socket);
+        return;
+    }
+    endpoint = endpoint_accept(worker, &hello);
+    if (endpoint == NULL)
+        goto refuse;
+    if (welcome_send(worker, peer, socket, &welcome) != TS_OK)
+        goto lost;
+    if (welcome.local) {
+        close(socket);
+        if (accept_await_local(endpoint, &welcome) != TS_OK)
+            endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory");
+        return;
+    }
+    endpoint->link = tcp_link_open(endpoint, socket);
+    if (endpoint->link != NULL)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_ACCEPTED, TS_OK, "");
+    else
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory");
+    return;
+
+lost:
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_GONE, "the peer left");
+refuse:
+    close(socket);
+}
+
+static void accept_free(struct worker *worker, struct accept *accept)
+{
+    list_remove(&accept->link);
+    if (accept->source.fd >= 0) {
+        reactor_watch(&worker->reactor, &accept->source, 0);
+        close(accept->source.fd);
+    }
+    free(accept);
+}
+
+/* The second packet on the socket: the rings. */
+static void accept_on_rings(struct source *source, uint32_t events)
+{
+    struct accept *accept = list_entry(source, struct accept, source);
+    struct endpoint *endpoint = accept->endpoint;
+    struct wire_message message;
+    char text[PROTO_TEXT_MAX] = "the local link broke during set-up";
+    int fds[3], rc;
+
+    (void)events;
+    rc = wire_receive(source->fd, &message);
+    if (rc == TS_AGAIN)
+        return;
+    if (rc == TS_OK && message.header.type == WIRE_CHANNEL_ADD) {
+        int socket = source->fd;
+
+        for (int i = 0; i < 3; i++)
+            fds[i] = wire_message_take(&message, i);
+        reactor_watch(&endpoint->worker->reactor, source, 0);
+        source->fd = -1;
+        endpoint->link = local_link_open(endpoint, socket, fds, false, text, sizeof(text));
+    } else if (rc == TS_OK) {
+        wire_message_close(&message);
+    }
+    accept_free(endpoint->worker, accept);
+    if (endpoint->link != NULL)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LINKED, TS_OK, "");
+    else
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_PROTOCOL, text);
+}
+
+void accept_local(struct worker *worker, const struct proto_local_link *link, int socket)
+{
+    list_each(node, following, &worker->accepts)
+    {
+        struct accept *accept = list_entry(node, struct accept, link);
+
+        if (accept->source.fd >= 0 || memcmp(accept->token, link->token, HANDSHAKE_ID) != 0)
+            continue;
+        accept->source = (struct source){.fd = socket, .ready = accept_on_rings};
+        if (reactor_watch(&worker->reactor, &accept->source, EPOLLIN) < 0)
+            break;
+        return;
+    }
+    close(socket); /* nobody waits for this token: late, or made up */
+}
+
+void accept_forget(struct endpoint *endpoint)
+{
+    list_each(node, following, &endpoint->worker->accepts)
+    {
+        struct accept *accept = list_entry(node, struct accept, link);
+
+        if (accept->endpoint == endpoint)
+            accept_free(endpoint->worker, accept);
+    }
+}

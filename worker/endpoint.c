@@ -1,0 +1,452 @@
+#include "worker/endpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/clock.h"
+#include "shm/err.h"
+#include "worker/accept.h"
+#include "worker/endpoint_fsm.h"
+#include "worker/inbound.h"
+#include "worker/remote.h"
+#include "worker/request.h"
+
+#define BACKOFF_FIRST_MS 20u
+#define BACKOFF_MAX_MS   5000u
+#define PATIENCE_MS      1500u /* how long requests wait for a lost peer before they are refused */
+
+static void endpoint_on_timer(struct timer *timer)
+{
+    struct endpoint *endpoint = list_entry(timer, struct endpoint, timer);
+
+    endpoint_handle(endpoint, ENDPOINT_EVENT_TIMER, TS_ERR_UNREACHABLE,
+                    "the peer did not answer in time");
+}
+
+static struct counters_endpoint *endpoint_line(struct worker *worker)
+{
+    for (unsigned i = 0; i < COUNTERS_ENDPOINTS; i++)
+        if (atomic_peek(&worker->block->endpoint[i].used) == 0)
+            return &worker->block->endpoint[i];
+    return NULL; /* counted, not listed */
+}
+
+static struct endpoint *endpoint_new(struct worker *worker, const char *address)
+{
+    struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+
+    if (endpoint == NULL)
+        return NULL;
+    endpoint->worker = worker;
+    endpoint->timer.fire = endpoint_on_timer;
+    endpoint->connect.source.fd = -1;
+    endpoint->notify_max = LAYOUT_NOTIFY_NATIVE_MAX;
+    snprintf(endpoint->address, sizeof(endpoint->address), "%s", address);
+    table_init(&endpoint->wire, TABLE_SLOTS_MAX);
+    table_init(&endpoint->inbounds, TABLE_SLOTS_MAX);
+    table_init(&endpoint->outbounds, TABLE_SLOTS_MAX);
+    list_init(&endpoint->remotes);
+    list_init(&endpoint->lost);
+    list_append(&worker->endpoints, &endpoint->link_node);
+    worker->endpoint_count++;
+    endpoint->shown = endpoint_line(worker);
+    if (endpoint->shown != NULL) {
+        *endpoint->shown = (struct counters_endpoint){.seq = 0};
+        atomic_set(&endpoint->shown->used, 1);
+    }
+    endpoint_show(endpoint);
+    atomic_count(&worker->stats->endpoints, 1);
+    return endpoint;
+}
+
+static const char *endpoint_fabric(const struct endpoint *endpoint)
+{
+    return endpoint->link != NULL ? endpoint->link->ops->name : "-";
+}
+
+void endpoint_show(struct endpoint *endpoint)
+{
+    struct counters_endpoint *line = endpoint->shown;
+
+    if (line == NULL)
+        return;
+    counters_write_begin(&line->seq);
+    atomic_set(&line->state, endpoint->state);
+    atomic_set(&line->since_ns, clock_wall());
+    snprintf(line->peer, sizeof(line->peer), "%s", endpoint->address);
+    snprintf(line->peer_worker, sizeof(line->peer_worker), "%s", endpoint->peer_name);
+    snprintf(line->fabric, sizeof(line->fabric), "%s", endpoint_fabric(endpoint));
+    snprintf(line->notify, sizeof(line->notify), "%s",
+             endpoint->link != NULL ? endpoint->link->ops->notify : "-");
+    counters_write_end(&line->seq);
+}
+
+struct endpoint *endpoint_reach(struct worker *worker, const char *address, char *text,
+                                size_t text_size)
+{
+    struct endpoint *endpoint;
+
+    if (worker->endpoint_count >= worker->config.endpoint_max) {
+        snprintf(text, text_size, "this worker has its %u endpoints in use (endpoint_max)",
+                 worker->config.endpoint_max);
+        return NULL;
+    }
+    endpoint = endpoint_new(worker, address);
+    if (endpoint == NULL)
+        snprintf(text, text_size, "no memory for an endpoint");
+    return endpoint;
+}
+
+struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello)
+{
+    char text[PROTO_TEXT_MAX];
+    struct endpoint *endpoint = endpoint_reach(worker, hello->address, text, sizeof(text));
+
+    if (endpoint == NULL) {
+        worker_error(worker, &worker->peer_limit, "peer %s refused: %s", hello->address, text);
+        return NULL;
+    }
+    memcpy(endpoint->peer_id, hello->worker, sizeof(endpoint->peer_id));
+    endpoint->known = true;
+    endpoint->generation = hello->generation;
+    endpoint->notify_max = hello->notify_max;
+    snprintf(endpoint->peer_name, sizeof(endpoint->peer_name), "%s", hello->worker_name);
+    return endpoint;
+}
+
+struct endpoint *endpoint_open_self(struct worker *worker)
+{
+    struct endpoint *endpoint = endpoint_new(worker, worker->config.address);
+
+    if (endpoint == NULL)
+        return NULL;
+    endpoint->self = true;
+    endpoint->known = true;
+    endpoint->notify_max = worker->config.notify_max;
+    memcpy(endpoint->peer_id, worker->id, sizeof(endpoint->peer_id));
+    snprintf(endpoint->peer_name, sizeof(endpoint->peer_name), "%s", worker->config.name);
+    endpoint->link = self_link_open(endpoint);
+    if (endpoint->link == NULL) {
+        endpoint_free(endpoint);
+        return NULL;
+    }
+    endpoint_handle(endpoint, ENDPOINT_EVENT_ACCEPTED, TS_OK, "");
+    return endpoint;
+}
+
+struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
+                                    const struct endpoint *except)
+{
+    list_each(node, following, &worker->endpoints)
+    {
+        struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
+
+        if (endpoint != except && endpoint->state == ENDPOINT_READY && endpoint->known &&
+            endpoint->lost_status == TS_OK && memcmp(endpoint->peer_id, id, HANDSHAKE_ID) == 0)
+            return endpoint;
+    }
+    return NULL;
+}
+
+bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated)
+{
+    const struct worker *worker = old->worker;
+    bool we_are_lower = memcmp(worker->id, old->peer_id, HANDSHAKE_ID) < 0;
+
+    /* Both made by the same side: the older one is in use already.  Else the one that the side with
+     * the lower id made; both sides come to the same answer without a word. */
+    return old->initiated != new_initiated && new_initiated == we_are_lower;
+}
+
+/* ---- actions ---- */
+
+/* What was posted over a link that is gone. */
+static void endpoint_end_transfers(struct endpoint *endpoint)
+{
+    uint32_t cursor = 0;
+    struct transfer *transfer;
+
+    while ((transfer = table_next(&endpoint->wire, &cursor)) != NULL)
+        request_on_link_lost(list_entry(transfer, struct request, transfer));
+}
+
+static void endpoint_drop_link(struct endpoint *endpoint)
+{
+    struct link *link = endpoint->link;
+    uint32_t cursor = 0;
+    struct inbound *inbound;
+
+    list_remove(&endpoint->lost);
+    connect_stop(endpoint);
+    if (link == NULL)
+        return;
+    list_remove(&link->busy);
+    list_remove(&link->polled);
+    endpoint->link = NULL;
+    link->ops->close(link); /* before the transfers end: no byte can land after their completion */
+    endpoint_end_transfers(endpoint);
+    while ((inbound = table_next(&endpoint->inbounds, &cursor)) != NULL)
+        inbound_free(inbound);
+    endpoint->bye_sent = endpoint->bye_received = false;
+    endpoint->lost_status = TS_OK;
+}
+
+static void endpoint_each_remote(struct endpoint *endpoint, void (*call)(struct remote *))
+{
+    list_each(node, following, &endpoint->remotes)
+    {
+        call(list_entry(node, struct remote, link));
+    }
+}
+
+static void endpoint_fail_remotes(struct endpoint *endpoint, int status, const char *why)
+{
+    char text[PROTO_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "%.120s: %.120s", endpoint->address, why);
+    list_each(node, following, &endpoint->remotes)
+    {
+        remote_fail(list_entry(node, struct remote, link), status, text);
+    }
+}
+
+static void action_connect(struct endpoint *endpoint)
+{
+    struct worker *worker = endpoint->worker;
+    struct remote *remote;
+
+    if (list_empty(&endpoint->remotes)) {
+        endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
+        return;
+    }
+    remote = list_entry(endpoint->remotes.next, struct remote, link);
+    remote->own_attempt = true;
+    endpoint->initiated = true;
+    endpoint->known = false;
+    endpoint->generation = ++worker->generation;
+    timer_set(&worker->timers, &endpoint->timer,
+              clock_now() + worker->config.connect_ms * CLOCK_NS_PER_MS);
+    connect_start(endpoint, remote->where.segment);
+}
+
+static void action_retry(struct endpoint *endpoint, int status, const char *why)
+{
+    struct worker *worker = endpoint->worker;
+    uint64_t delay = BACKOFF_FIRST_MS << (endpoint->attempts < 8 ? endpoint->attempts : 8);
+    uint32_t jitter;
+
+    endpoint_drop_link(endpoint);
+    endpoint->attempts++;
+    if (list_empty(&endpoint->remotes)) {
+        endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
+        return;
+    }
+    if (delay > BACKOFF_MAX_MS)
+        delay = BACKOFF_MAX_MS;
+    handshake_random(&jitter, sizeof(jitter));
+    delay = delay * (750 + jitter % 501) / 1000; /* 0.75 … 1.25 */
+    timer_set(&worker->timers, &endpoint->timer, clock_now() + delay * CLOCK_NS_PER_MS);
+    if (delay * 2 > PATIENCE_MS)
+        endpoint_fail_remotes(endpoint, status, why);
+}
+
+static void action_lose(struct endpoint *endpoint, int status, const char *why)
+{
+    struct worker *worker = endpoint->worker;
+
+    atomic_count(&worker->stats->endpoint_lost, 1);
+    if (endpoint->shown != NULL)
+        atomic_count(&endpoint->shown->reconnects, 1);
+    worker_error(worker, &worker->peer_limit, "endpoint to %s (%s) lost: %s", endpoint->address,
+                 endpoint->peer_name, why);
+    endpoint->attempts = 0;
+    endpoint_each_remote(endpoint, remote_on_endpoint_lost);
+    action_retry(endpoint, status, why);
+}
+
+static void action_ready(struct endpoint *endpoint)
+{
+    struct endpoint *other;
+
+    timer_clear(&endpoint->worker->timers, &endpoint->timer);
+    endpoint->attempts = 0;
+    endpoint_show(endpoint);
+    endpoint_each_remote(endpoint, remote_on_endpoint_ready);
+    if (!endpoint->initiated)
+        return;
+    /* The side that made the newer connection settles which of two is kept. */
+    other = endpoint_find_peer(endpoint->worker, endpoint->peer_id, endpoint);
+    if (other != NULL && !other->self) {
+        atomic_count(&endpoint->worker->stats->endpoint_duplicate, 1);
+        endpoint_handle(other, ENDPOINT_EVENT_DUPLICATE, TS_OK, "another connection is kept");
+    }
+}
+
+void endpoint_hand_over(struct endpoint *from, struct endpoint *to)
+{
+    while (!list_empty(&from->remotes)) {
+        struct remote *remote = list_entry(from->remotes.next, struct remote, link);
+
+        remote_leave(remote);
+        remote_join(remote, to);
+    }
+}
+
+static void action_drain(struct endpoint *endpoint)
+{
+    struct endpoint *kept = endpoint_find_peer(endpoint->worker, endpoint->peer_id, endpoint);
+
+    if (kept != NULL)
+        endpoint_hand_over(endpoint, kept);
+    endpoint_check_drained(endpoint);
+}
+
+static void action_close(struct endpoint *endpoint)
+{
+    timer_clear(&endpoint->worker->timers, &endpoint->timer);
+    /* Freed at the end of the turn: callers up the stack may still look at it. */
+    endpoint->lost_status = TS_ERR_GONE;
+    if (list_empty(&endpoint->lost))
+        list_append(&endpoint->worker->lost, &endpoint->lost);
+}
+
+void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int status,
+                     const char *why)
+{
+    const struct endpoint_step *step = &endpoint_steps[endpoint->state][event];
+    struct worker *worker = endpoint->worker;
+
+    if (step->action == ACTION_IGNORE) {
+        atomic_count(&worker->stats->stale_completions, 1);
+        return;
+    }
+    if (step->next != endpoint->state) {
+        endpoint->state = step->next;
+        endpoint_show(endpoint);
+    }
+    switch (step->action) {
+    case ACTION_CONNECT:
+        action_connect(endpoint);
+        break;
+    case ACTION_READY:
+        action_ready(endpoint);
+        break;
+    case ACTION_LINK:
+        timer_set(&worker->timers, &endpoint->timer,
+                  clock_now() + worker->config.connect_ms * CLOCK_NS_PER_MS);
+        break;
+    case ACTION_RETRY_TCP:
+        endpoint->tcp_only = true;
+        action_retry(endpoint, status, why);
+        break;
+    case ACTION_RETRY:
+        action_retry(endpoint, status, why);
+        break;
+    case ACTION_LOSE:
+        action_lose(endpoint, status, why);
+        break;
+    case ACTION_REFUSE:
+        endpoint_fail_remotes(endpoint, status, why);
+        action_close(endpoint);
+        break;
+    case ACTION_DRAIN:
+        action_drain(endpoint);
+        break;
+    case ACTION_CLOSE:
+        action_close(endpoint);
+        break;
+    case ACTION_NONE:
+    case ACTION_IGNORE:
+    case ACTION_COUNT:
+        break;
+    }
+}
+
+void endpoint_check_drained(struct endpoint *endpoint)
+{
+    struct frame bye = {.type = FRAME_BYE};
+
+    if (endpoint->state != ENDPOINT_DRAINING || endpoint->link == NULL)
+        return;
+    if (!endpoint->bye_sent && endpoint->wire.used == 0 &&
+        endpoint->link->ops->send(endpoint->link, &bye, NULL, 0, NULL, 0) == TS_OK)
+        endpoint->bye_sent = true;
+    if (endpoint->bye_sent && endpoint->bye_received)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "both sides are done");
+}
+
+void endpoint_on_unused(struct endpoint *endpoint)
+{
+    if (endpoint->self || !list_empty(&endpoint->remotes))
+        return;
+    if (endpoint->state == ENDPOINT_READY && endpoint->inbounds.used == 0)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "nobody needs it");
+    else if (endpoint->state == ENDPOINT_BACKOFF)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
+}
+
+void link_on_lost(struct link *link, int status, const char *why)
+{
+    struct endpoint *endpoint = link->endpoint;
+
+    if (endpoint->lost_status != TS_OK)
+        return;
+    endpoint->lost_status = status;
+    snprintf(endpoint->lost_why, sizeof(endpoint->lost_why), "%s", why);
+    list_append(&endpoint->worker->lost, &endpoint->lost);
+}
+
+int endpoint_reap(struct worker *worker)
+{
+    int done = 0;
+
+    while (!list_empty(&worker->lost)) {
+        struct endpoint *endpoint = list_entry(worker->lost.next, struct endpoint, lost);
+        int status = endpoint->lost_status;
+        char why[PROTO_TEXT_MAX];
+
+        done++;
+        list_remove(&endpoint->lost);
+        if (endpoint->state == ENDPOINT_CLOSED) {
+            endpoint_free(endpoint);
+            continue;
+        }
+        if (status == TS_ERR_PROTOCOL)
+            atomic_count(&worker->stats->peer_protocol, 1);
+        snprintf(why, sizeof(why), "%s", endpoint->lost_why);
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, status, why);
+    }
+    return done;
+}
+
+void endpoint_free(struct endpoint *endpoint)
+{
+    struct worker *worker = endpoint->worker;
+
+    endpoint_drop_link(endpoint);
+    while (!list_empty(&endpoint->remotes)) {
+        struct remote *remote = list_entry(endpoint->remotes.next, struct remote, link);
+
+        remote_leave(remote);
+        remote_on_gone(remote, TS_ERR_UNREACHABLE);
+    }
+    accept_forget(endpoint);
+    timer_clear(&worker->timers, &endpoint->timer);
+    list_remove(&endpoint->lost);
+    list_remove(&endpoint->link_node);
+    table_fini(&endpoint->wire);
+    table_fini(&endpoint->inbounds);
+    table_fini(&endpoint->outbounds);
+    if (endpoint->shown != NULL)
+        atomic_set(&endpoint->shown->used, 0);
+    worker->endpoint_count--;
+    atomic_count(&worker->stats->endpoints, (uint64_t)-1);
+    free(endpoint);
+}
+
+void endpoint_fini(struct worker *worker)
+{
+    while (!list_empty(&worker->endpoints))
+        endpoint_free(list_entry(worker->endpoints.next, struct endpoint, link_node));
+}

@@ -1,0 +1,85 @@
+/* Endpoints: this worker's relation to one peer worker, across all its connections.
+ *
+ * Life (worker/endpoint_fsm.c has the table): an endpoint is made to reach a HOST:PORT for a segment,
+ * connects, shakes hands, and is then known by the peer worker's id.  Should another live endpoint to
+ * that id exist, one of the two is kept and the other drained.  A lost link ends what was posted as
+ * uncertain and, while someone here still wants the peer, is tried again with backoff.
+ */
+#ifndef TESUP_WORKER_ENDPOINT_H
+#define TESUP_WORKER_ENDPOINT_H
+
+#include "worker/connect.h"
+#include "worker/fabric/fabric.h"
+#include "worker/worker.h"
+
+enum endpoint_event {
+    ENDPOINT_EVENT_START = 0, /* someone wants the peer */
+    ENDPOINT_EVENT_CONNECTED, /* TCP is up */
+    ENDPOINT_EVENT_WELCOME,   /* handshake done; link is a TCP link */
+    ENDPOINT_EVENT_LOCAL,     /* handshake done; a local link is being set up */
+    ENDPOINT_EVENT_LINKED,    /* the local link works */
+    ENDPOINT_EVENT_ACCEPTED,  /* made by the peer's connection: ready at once */
+    ENDPOINT_EVENT_DUPLICATE, /* another endpoint to the same peer is kept */
+    ENDPOINT_EVENT_LOST,      /* connection or link failed */
+    ENDPOINT_EVENT_REFUSED,   /* the peer said a final no */
+    ENDPOINT_EVENT_TIMER,     /* deadline of the state, or end of the backoff */
+    ENDPOINT_EVENT_DRAINED,   /* both sides are done with it */
+    ENDPOINT_EVENT_COUNT
+};
+
+struct endpoint {
+    struct worker *worker;
+    struct list link_node; /* worker.endpoints */
+    enum endpoint_state state;
+    bool self;
+    bool initiated;      /* the present connection was made by us */
+    bool known;          /* peer_id is valid */
+    uint8_t peer_id[HANDSHAKE_ID];
+    uint64_t generation; /* of the present connection */
+    uint32_t notify_max; /* the peer's limit */
+    uint32_t attempts;   /* failed ones in a row */
+    bool tcp_only;       /* the local link did not work: do not ask for it again */
+    bool bye_sent, bye_received;
+    int lost_status;     /* of a link that reported its death in this turn; TS_OK = alive */
+    char lost_why[PROTO_TEXT_MAX];
+    struct list lost;    /* in worker's list of links to close; self-linked when not */
+    char address[LAYOUT_NAME_MAX]; /* HOST:PORT of the peer's supervisor */
+    char peer_name[PROTO_LABEL_MAX];
+    struct connect connect;        /* while connecting and shaking hands */
+    struct link *link;
+    struct timer timer;
+    struct table wire;     /* struct transfer by the handle in its frames */
+    struct table inbounds; /* struct inbound: segments of ours that the peer opened */
+    struct table outbounds; /* struct remote by the handle in its frames */
+    struct list remotes;   /* struct remote.link */
+    struct counters_endpoint *shown; /* its line in status; NULL when there are too many */
+};
+
+/* The endpoint that a remote shall use: an attempt that asks for `segment` at `address`.
+ * NULL: limit or memory, text says which. */
+struct endpoint *endpoint_reach(struct worker *worker, const char *address, char *text,
+                                size_t text_size);
+/* One made by a peer's connection: known, and ready once `link` is set. */
+struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello);
+struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
+                                    const struct endpoint *except);
+struct endpoint *endpoint_open_self(struct worker *worker);
+
+void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int status,
+                     const char *why);
+/* A remote left: an endpoint that nobody uses is drained. */
+void endpoint_on_unused(struct endpoint *endpoint);
+void endpoint_check_drained(struct endpoint *endpoint);
+void endpoint_free(struct endpoint *endpoint);
+/* Gives all segments of `from` to `to`, which is ready. */
+void endpoint_hand_over(struct endpoint *from, struct endpoint *to);
+/* Frees all, at the end of the process. */
+void endpoint_fini(struct worker *worker);
+/* Of two connections between the same two workers both sides keep the same one. */
+bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated);
+/* Updates its line in the counters segment. */
+void endpoint_show(struct endpoint *endpoint);
+/* Closes links that reported their death. Called once per loop turn. */
+int endpoint_reap(struct worker *worker);
+
+#endif

@@ -1,0 +1,104 @@
+/* The seam between endpoints and fabrics.
+ *
+ * An endpoint owns one link.  A link carries frames in order (notifications and the peer protocol)
+ * and moves the bytes of transfers; how it does the second is the fabric's own affair: `tcp` sends
+ * slices, `local` copies between mappings, a verbs fabric posts work requests.
+ *
+ * What a link must do is struct link_ops.  What it reports goes up through the functions below, from
+ * inside do_work or post, never after close returned.
+ */
+#ifndef TESUP_WORKER_FABRIC_FABRIC_H
+#define TESUP_WORKER_FABRIC_FABRIC_H
+
+#include "shm/list.h"
+#include "worker/frame.h"
+
+struct worker;
+struct endpoint;
+struct region;
+struct link;
+
+/* One READ or WRITE on its way.  Embedded in the request; the link uses the fields below `moved`. */
+struct transfer {
+    bool read;
+    bool by_address;       /* remote_offset is an address of the owner */
+    struct region *local;  /* referenced by the request until transfer_on_done */
+    uint64_t local_offset;
+    uint64_t length;
+    uint32_t open;          /* the peer's handle of the segment */
+    uint32_t remote_region; /* the owner's handle */
+    uint64_t remote_offset;
+    uint32_t wire;          /* handle in the endpoint's table: names the transfer in frames */
+    uint64_t moved;         /* bytes sent or received so far */
+
+    struct endpoint *endpoint; /* that it was posted to */
+    bool started;           /* something of it was sent: its outcome is the peer's to tell */
+    bool cancelling;
+    int16_t fault;          /* first local error on the way */
+    void *progress;         /* the link's own */
+};
+
+struct link_ops {
+    const char *name;
+    const char *notify; /* how notifications travel, for status */
+
+    /* Queues one frame behind everything queued before: header and up to two payload parts, copied.
+     * TS_OK, TS_ERR_NO_MEMORY. */
+    int (*send)(struct link *link, const struct frame *frame, const void *part1, size_t size1,
+                const void *part2, size_t size2);
+    /* Starts a transfer. Ends in exactly one transfer_on_done, maybe before post returns. */
+    void (*post)(struct link *link, struct transfer *transfer);
+    /* Stops a posted transfer; transfer_on_done follows once no byte can land any more. */
+    void (*cancel)(struct link *link, struct transfer *transfer);
+    /* The transfer's request dies now: no transfer_on_done, no further look at `transfer`. Bytes in
+     * flight may only touch the region while it is not revoked. */
+    void (*forget)(struct link *link, struct transfer *transfer);
+    /* One bounded step of sending. Returns how much was done; > 0 = call again soon. */
+    int (*do_work)(struct link *link);
+    /* The region is being revoked: start letting go of what this link holds of it. The link holds
+     * region references for what is left; no return value. */
+    void (*revoke)(struct link *link, struct region *region);
+    /* For links that must be polled (shared memory), else NULL: take what arrived; and say that the
+     * worker is about to sleep. arm returns true when there is something to take after all. */
+    int (*poll)(struct link *link);
+    bool (*arm)(struct link *link);
+    /* Frees everything, silently; transfers that were posted are the endpoint's to end. */
+    void (*close)(struct link *link);
+};
+
+struct link {
+    const struct link_ops *ops;
+    struct endpoint *endpoint;
+    struct list busy;   /* in worker.busy_links while there is work for do_work */
+    struct list polled; /* in worker.polled_links when ops->poll is there */
+};
+
+void link_init(struct link *link, const struct link_ops *ops, struct endpoint *endpoint);
+/* Asks for do_work in this loop turn. */
+void link_wake(struct link *link);
+
+/* ---- reports ---- */
+
+/* All bytes of a WRITE are in the link's ordered stream: what is sent now arrives behind them. */
+void transfer_on_posted(struct transfer *transfer);
+/* The transfer ended. The link has forgotten it. */
+void transfer_on_done(struct transfer *transfer, int status, uint64_t bytes);
+/* A frame of the generic peer protocol arrived; payload is valid during the call.
+ * TS_OK, or TS_ERR_PROTOCOL: the link must call link_on_lost. */
+int link_on_frame(struct link *link, const struct frame *frame, const uint8_t *payload);
+/* The link is dead (closed by the peer, broken, misused). The endpoint closes it later in this loop
+ * turn; the link must do nothing more. */
+void link_on_lost(struct link *link, int status, const char *why);
+
+/* ---- fabrics ---- */
+
+/* A link over a connected, authenticated socket, which becomes the link's. NULL: no memory. */
+struct link *tcp_link_open(struct endpoint *endpoint, int socket);
+/* The link of a worker to itself. */
+struct link *self_link_open(struct endpoint *endpoint);
+/* A link over a shared-memory channel; `socket` carries descriptors of exported regions and dies
+ * with the peer. `first` tells which direction of the channel is ours. */
+struct link *local_link_open(struct endpoint *endpoint, int socket, const int fds[3], bool first,
+                             char *text, size_t text_size);
+
+#endif

@@ -1,0 +1,135 @@
+/* The owner's side: which regions a peer worker of this host has mapped. */
+#include <stdlib.h>
+
+#include "shm/err.h"
+#include "worker/endpoint.h"
+#include "worker/fabric/local/local.h"
+#include "worker/inbound.h"
+
+struct local_export {
+    struct list link;
+    struct region *region; /* referenced until the peer has let go, or its link is dead */
+    uint32_t import;       /* the peer's handle */
+    bool revoking;
+};
+
+static int export_refuse(struct local_link *local, uint32_t import, int status)
+{
+    struct frame frame = {
+        .type = FRAME_EXPORTED, .request = import, .status = (int16_t)status};
+
+    return local_send(&local->link, &frame, NULL, 0, NULL, 0);
+}
+
+static int export_find(struct local_link *local, const struct frame *frame, struct region **region,
+                       int *status)
+{
+    struct inbound *inbound;
+    uint64_t offset = frame->offset;
+    bool by_address = (frame->flags & FRAME_FLAG_ADDR) != 0;
+    void *object = NULL;
+    int rc = table_get(&local->link.endpoint->inbounds, frame->open, &object);
+
+    if (rc == TS_ERR_NOT_FOUND)
+        return TS_ERR_PROTOCOL;
+    inbound = object;
+    *status = rc != TS_OK || inbound->session == NULL ? TS_ERR_GONE : TS_OK;
+    if (*status != TS_OK)
+        return TS_OK;
+    /* One look for either right; which one a transfer needs is checked with it. */
+    *status = region_use_remote(inbound->session, frame->region, by_address, &offset, frame->value,
+                                false, region);
+    offset = frame->offset;
+    if (*status == TS_ERR_DENIED)
+        *status = region_use_remote(inbound->session, frame->region, by_address, &offset,
+                                    frame->value, true, region);
+    return TS_OK;
+}
+
+static int export_send(struct local_link *local, const struct region *region, uint32_t import)
+{
+    struct wire_message message;
+    const struct memory *memory = &region->memory;
+
+    wire_message_init(&message, WIRE_REGION_ADD);
+    message.header.session = import;
+    message.body.region = (struct proto_region){.handle = region->handle,
+                                                .access = region->access,
+                                                .base = memory->base,
+                                                .offset = memory->fd_offset,
+                                                .length = memory->length};
+    if (memory->map != NULL) {
+        message.body.region.kind = REGION_KIND_SHARED;
+        message.fds[0] = memory->fd;
+        message.fd_count = 1;
+    } else {
+        message.body.region.kind = REGION_KIND_PRIVATE;
+        message.body.region.pad = (uint32_t)memory->pid;
+    }
+    return wire_send(local->socket.fd, &message);
+}
+
+int local_on_export(struct local_link *local, const struct frame *frame)
+{
+    struct local_export *export;
+    struct region *region = NULL;
+    int status;
+
+    if (export_find(local, frame, &region, &status) != TS_OK)
+        return TS_ERR_PROTOCOL;
+    if (status != TS_OK)
+        return export_refuse(local, frame->request, status);
+    export = calloc(1, sizeof(*export));
+    if (export == NULL || export_send(local, region, frame->request) != TS_OK) {
+        free(export);
+        region_release(region);
+        return export_refuse(local, frame->request, TS_ERR_NO_MEMORY);
+    }
+    export->region = region;
+    export->import = frame->request;
+    list_append(&local->exports, &export->link);
+    return TS_OK;
+}
+
+static void export_free(struct local_export *export)
+{
+    list_remove(&export->link);
+    region_release(export->region);
+    free(export);
+}
+
+int local_on_revoked(struct local_link *local, const struct frame *frame)
+{
+    list_each(node, following, &local->exports)
+    {
+        struct local_export *export = list_entry(node, struct local_export, link);
+
+        if (export->import != frame->request || !export->revoking)
+            continue;
+        export_free(export);
+        return TS_OK;
+    }
+    return TS_ERR_PROTOCOL;
+}
+
+void local_revoke(struct link *link, struct region *region)
+{
+    struct local_link *local = local_of(link);
+
+    list_each(node, following, &local->exports)
+    {
+        struct local_export *export = list_entry(node, struct local_export, link);
+        struct frame frame = {.type = FRAME_REVOKE, .request = export->import};
+
+        if (export->region != region || export->revoking)
+            continue;
+        export->revoking = true;
+        local_send(link, &frame, NULL, 0, NULL, 0);
+    }
+}
+
+void local_exports_fini(struct local_link *local)
+{
+    while (!list_empty(&local->exports))
+        export_free(list_entry(local->exports.next, struct local_export, link));
+}

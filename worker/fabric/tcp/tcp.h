@@ -1,0 +1,118 @@
+/* The tcp fabric: frames and slices of transfers over one stream.
+ *
+ *   out (tx.c)  control frames go first, then one slice of each transfer in turn, gathered into one
+ *               sendmsg; a slice's bytes go straight from the region to the socket
+ *   in  (rx.c)  headers and small frames through a buffer; a slice's bytes go straight from the
+ *               socket into the region
+ *   serve.c     the target's half: READs being answered, WRITEs being taken
+ *   post.c      the initiator's half: link_ops of this fabric
+ */
+#ifndef TESUP_WORKER_FABRIC_TCP_TCP_H
+#define TESUP_WORKER_FABRIC_TCP_TCP_H
+
+#include "worker/endpoint.h"
+#include "worker/fabric/fabric.h"
+#include "worker/inbound.h"
+#include "worker/region.h"
+
+#define TCP_IN_SIZE      (16u * 1024u)        /* buffer for headers and small frames */
+#define TCP_IN_BEHIND    4096u                /* read beyond the end of a slice, at most */
+#define TCP_STAGE_SIZE   (256u * 1024u)       /* private memory goes through this much */
+#define TCP_QUEUE_MAX    (8u * 1024u * 1024u) /* control bytes queued before we stop reading */
+#define TCP_PARTS_MAX    64                   /* of one sendmsg */
+
+/* A WRITE that is going out, or a READ that is being answered. */
+struct tcp_stream {
+    struct list link;          /* tcp_link.streams: has slices left to queue */
+    struct transfer *transfer; /* WRITE of ours; NULL when answering, or when forgotten */
+    struct region *region;     /* referenced */
+    struct frame frame;        /* of the next slice: offset moves on */
+    uint64_t start;            /* region offset of the first byte */
+    uint64_t length, queued;
+};
+
+/* Something on its way into the socket. */
+struct tcp_item {
+    struct list link;
+    struct frame frame;
+    const uint8_t *payload;
+    size_t sent; /* of header and payload together */
+    struct region *region; /* payload lies in it; referenced */
+    uint32_t wire;         /* WRITE slices: whose fault it is when the memory is gone */
+    uint8_t bytes[];       /* copied payload of a control frame or of private memory */
+};
+
+/* A WRITE that is coming in over several slices, or that failed and may have a notification bound. */
+struct tcp_write {
+    struct list link;
+    uint32_t request;
+    int16_t status;
+    bool ended;
+    uint64_t bytes;
+};
+
+struct tcp_link {
+    struct link link;
+    struct source source;
+    bool blocked; /* the socket is full: wait for EPOLLOUT */
+    bool paused;  /* too much queued for a peer that does not read: we do not read either */
+
+    struct list control;   /* tcp_item: frames, first in first out */
+    size_t control_bytes;
+    struct list streams;   /* tcp_stream, round robin */
+    struct list sending;   /* tcp_item: chosen, in wire order */
+    size_t sending_bytes;
+
+    uint8_t in[TCP_IN_SIZE];
+    size_t in_at, in_have;
+    uint8_t *stage;        /* TCP_STAGE_SIZE, made when first needed */
+    uint8_t *small;        /* payload of a frame that is larger than `in` */
+    size_t small_have;
+    struct frame frame;    /* being received */
+    bool in_frame;         /* frame is valid, its payload is coming */
+    struct region *target; /* where a slice goes; NULL: bytes are thrown away */
+    uint64_t target_offset;
+    uint32_t target_left;
+    int16_t target_status;
+
+    struct list writes; /* tcp_write */
+    uint32_t write_count;
+};
+
+static inline struct tcp_link *tcp_of(struct link *link)
+{
+    return list_entry(link, struct tcp_link, link);
+}
+
+/* tx.c */
+int tcp_send_frame(struct link *link, const struct frame *frame, const void *part1, size_t size1,
+                   const void *part2, size_t size2);
+int tcp_do_work(struct link *link);
+/* Tells epoll what `blocked` and `paused` ask for. */
+void tcp_watch(struct tcp_link *tcp);
+struct tcp_stream *tcp_stream_add(struct tcp_link *tcp, struct region *region, uint64_t start,
+                                  uint64_t length, const struct frame *frame);
+void tcp_stream_free(struct tcp_stream *stream);
+void tcp_tx_fini(struct tcp_link *tcp);
+
+/* rx.c */
+void tcp_on_ready(struct source *source, uint32_t events);
+void tcp_rx_fini(struct tcp_link *tcp);
+
+/* serve.c: TS_OK or TS_ERR_PROTOCOL */
+int tcp_serve_read(struct tcp_link *tcp, const struct frame *frame);
+int tcp_serve_cancel(struct tcp_link *tcp, const struct frame *frame);
+/* A slice begins: where it goes is set in target*. A slice ended: answer when it was the last. */
+int tcp_serve_write_begin(struct tcp_link *tcp, const struct frame *frame);
+int tcp_serve_write_end(struct tcp_link *tcp, const struct frame *frame);
+/* A bound notification must not claim success for a WRITE that failed here. */
+void tcp_serve_bound(struct tcp_link *tcp, struct frame *frame);
+void tcp_serve_fini(struct tcp_link *tcp);
+void tcp_send_result(struct tcp_link *tcp, uint32_t request, int status, uint64_t bytes);
+
+/* post.c: slices and results of our own transfers. TS_OK or TS_ERR_PROTOCOL */
+int tcp_post_data_begin(struct tcp_link *tcp, const struct frame *frame);
+int tcp_post_data_end(struct tcp_link *tcp, const struct frame *frame);
+int tcp_post_result(struct tcp_link *tcp, const struct frame *frame);
+
+#endif

@@ -1,0 +1,323 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "shm/err.h"
+#include "worker/fabric/tcp/tcp.h"
+
+static size_t item_size(const struct tcp_item *item)
+{
+    return sizeof(item->frame) + item->frame.length;
+}
+
+static void item_free(struct tcp_item *item)
+{
+    list_remove(&item->link);
+    if (item->region != NULL)
+        region_release(item->region);
+    free(item);
+}
+
+static struct tcp_item *item_new(const struct frame *frame, size_t copied)
+{
+    struct tcp_item *item = malloc(sizeof(*item) + copied);
+
+    if (item == NULL)
+        return NULL;
+    *item = (struct tcp_item){.frame = *frame};
+    item->payload = item->bytes;
+    list_init(&item->link);
+    return item;
+}
+
+int tcp_send_frame(struct link *link, const struct frame *frame, const void *part1, size_t size1,
+                   const void *part2, size_t size2)
+{
+    struct tcp_link *tcp = tcp_of(link);
+    struct tcp_item *item = item_new(frame, size1 + size2);
+
+    if (item == NULL)
+        return TS_ERR_NO_MEMORY;
+    if (size1 > 0)
+        memcpy(item->bytes, part1, size1);
+    if (size2 > 0)
+        memcpy(item->bytes + size1, part2, size2);
+    list_append(&tcp->control, &item->link);
+    tcp->control_bytes += item_size(item);
+    link_wake(link);
+    return TS_OK;
+}
+
+struct tcp_stream *tcp_stream_add(struct tcp_link *tcp, struct region *region, uint64_t start,
+                                  uint64_t length, const struct frame *frame)
+{
+    struct tcp_stream *stream = malloc(sizeof(*stream));
+
+    if (stream == NULL)
+        return NULL;
+    *stream = (struct tcp_stream){
+        .region = region, .start = start, .length = length, .frame = *frame};
+    region->references++; /* released by tcp_stream_free */
+    list_append(&tcp->streams, &stream->link);
+    link_wake(&tcp->link);
+    return stream;
+}
+
+void tcp_stream_free(struct tcp_stream *stream)
+{
+    list_remove(&stream->link);
+    if (stream->transfer != NULL)
+        stream->transfer->progress = NULL;
+    region_release(stream->region);
+    free(stream);
+}
+
+/* The transfer cannot go on: its memory is gone. The peer is told to forget it. */
+static void stream_fault(struct tcp_link *tcp, struct tcp_stream *stream, int status)
+{
+    struct frame cancel = {.type = FRAME_CANCEL, .request = stream->frame.request};
+
+    struct transfer *transfer = stream->transfer;
+
+    if (transfer == NULL)
+        tcp_send_result(tcp, stream->frame.request, status, stream->queued);
+    else if (transfer->started)
+        tcp_send_frame(&tcp->link, &cancel, NULL, 0, NULL, 0);
+    if (transfer != NULL)
+        transfer->fault = (int16_t)status;
+    tcp_stream_free(stream);
+    if (transfer != NULL && !transfer->started)
+        transfer_on_done(transfer, status, 0); /* the peer never heard of it */
+}
+
+/* The next slice as an item. Private memory is copied, mapped memory is sent from where it lies. */
+static struct tcp_item *stream_slice(struct tcp_stream *stream, uint32_t length, int *status)
+{
+    const struct memory *memory = &stream->region->memory;
+    uint64_t at = stream->start + stream->queued;
+    bool private = memory->map == NULL;
+    struct tcp_item *item = item_new(&stream->frame, private ? length : 0);
+
+    *status = TS_ERR_NO_MEMORY;
+    if (item == NULL)
+        return NULL;
+    *status = private ? memory_load(item->bytes, memory, at, length) : TS_OK;
+    if (*status != TS_OK) {
+        item_free(item);
+        return NULL;
+    }
+    if (!private)
+        item->payload = memory->map + at;
+    item->frame.length = length;
+    item->region = stream->region;
+    item->region->references++; /* released by item_free */
+    item->wire = stream->transfer != NULL ? stream->frame.request : 0;
+    if (stream->queued + length == stream->length)
+        item->frame.flags |= FRAME_FLAG_LAST;
+    return item;
+}
+
+/* Queues one slice of the first stream, which then waits behind the others. */
+static void stream_queue_slice(struct tcp_link *tcp)
+{
+    struct tcp_stream *stream = list_entry(tcp->streams.next, struct tcp_stream, link);
+    uint64_t left = stream->length - stream->queued;
+    uint32_t most = tcp->link.endpoint->worker->config.slice_bytes;
+    uint32_t length = left < most ? (uint32_t)left : most;
+    struct transfer *transfer = stream->transfer;
+    struct tcp_item *item;
+    int status = TS_ERR_GONE;
+
+    item = stream->region->revoked ? NULL : stream_slice(stream, length, &status);
+    if (item == NULL) {
+        stream_fault(tcp, stream, status);
+        return;
+    }
+    list_append(&tcp->sending, &item->link);
+    tcp->sending_bytes += item_size(item);
+    stream->queued += length;
+    stream->frame.offset += length;
+    list_remove(&stream->link);
+    if (transfer != NULL) {
+        transfer->started = true;
+        transfer->moved = stream->queued;
+    }
+    if (stream->queued < stream->length) {
+        list_append(&tcp->streams, &stream->link);
+        return;
+    }
+    tcp_stream_free(stream);
+    if (transfer != NULL)
+        transfer_on_posted(transfer); /* what is sent now comes behind the last slice */
+}
+
+/* Chooses what goes next: all control frames, then slices in turn, up to one slice's worth. */
+static void tcp_fill(struct tcp_link *tcp)
+{
+    size_t enough = tcp->link.endpoint->worker->config.slice_bytes;
+
+    while (tcp->sending_bytes < enough) {
+        if (!list_empty(&tcp->control)) {
+            struct tcp_item *item = list_entry(tcp->control.next, struct tcp_item, link);
+
+            list_remove(&item->link);
+            tcp->control_bytes -= item_size(item);
+            list_append(&tcp->sending, &item->link);
+            tcp->sending_bytes += item_size(item);
+        } else if (!list_empty(&tcp->streams)) {
+            stream_queue_slice(tcp);
+        } else {
+            return;
+        }
+    }
+}
+
+static int tcp_gather(struct tcp_link *tcp, struct iovec parts[TCP_PARTS_MAX])
+{
+    int count = 0;
+
+    list_each(node, following, &tcp->sending)
+    {
+        struct tcp_item *item = list_entry(node, struct tcp_item, link);
+        size_t head = sizeof(item->frame);
+        size_t skip = item->sent > head ? item->sent - head : 0;
+
+        if (count + 2 > TCP_PARTS_MAX)
+            break;
+        if (item->sent < head)
+            parts[count++] = (struct iovec){.iov_base = (uint8_t *)&item->frame + item->sent,
+                                            .iov_len = head - item->sent};
+        if (item->frame.length > skip)
+            parts[count++] =
+                (struct iovec){.iov_base = (void *)(uintptr_t)(item->payload + skip),
+                               .iov_len = item->frame.length - skip};
+    }
+    return count;
+}
+
+static void tcp_sent(struct tcp_link *tcp, size_t bytes)
+{
+    struct endpoint *endpoint = tcp->link.endpoint;
+
+    if (endpoint->shown != NULL)
+        atomic_count(&endpoint->shown->bytes_out, bytes);
+    tcp->sending_bytes -= bytes;
+    while (bytes > 0) {
+        struct tcp_item *item = list_entry(tcp->sending.next, struct tcp_item, link);
+        size_t left = item_size(item) - item->sent;
+
+        if (bytes < left) {
+            item->sent += bytes;
+            return;
+        }
+        bytes -= left;
+        item_free(item);
+    }
+}
+
+/* A notification that is queued behind a WRITE must not announce bytes that were not there. */
+static void tcp_spoil_bound(struct list *items, uint32_t wire)
+{
+    list_each(node, following, items)
+    {
+        struct frame *frame = &list_entry(node, struct tcp_item, link)->frame;
+
+        if (frame->type == FRAME_NOTIFY && (frame->flags & FRAME_FLAG_BOUND) != 0 &&
+            frame->request == wire)
+            frame->status = TS_ERR_FAULT;
+    }
+}
+
+/* The bytes of the first item cannot be read.  Its header has promised them: zeros keep the stream
+ * in step, and the transfer is taken back. */
+static void tcp_patch_fault(struct tcp_link *tcp)
+{
+    struct tcp_item *item = list_entry(tcp->sending.next, struct tcp_item, link);
+    struct tcp_item *filler;
+    struct transfer *transfer;
+    uint32_t wire = item->wire;
+    struct frame cancel = {.type = FRAME_CANCEL, .request = wire};
+    void *object;
+
+    filler = item_new(&item->frame, item->frame.length);
+    if (filler == NULL) {
+        link_on_lost(&tcp->link, TS_ERR_NO_MEMORY, "no memory to complete a frame");
+        return;
+    }
+    memset(filler->bytes, 0, item->frame.length);
+    filler->sent = item->sent;
+    item_free(item);
+    list_append(tcp->sending.next, &filler->link); /* before the first: first again */
+    if (wire == 0)
+        return;
+    tcp_spoil_bound(&tcp->sending, wire);
+    tcp_spoil_bound(&tcp->control, wire);
+    if (table_get(&tcp->link.endpoint->wire, wire, &object) != TS_OK)
+        return;
+    transfer = object;
+    transfer->fault = TS_ERR_FAULT;
+    tcp_send_frame(&tcp->link, &cancel, NULL, 0, NULL, 0);
+}
+
+void tcp_watch(struct tcp_link *tcp)
+{
+    uint32_t events = EPOLLRDHUP;
+
+    if (!tcp->paused)
+        events |= EPOLLIN;
+    if (tcp->blocked)
+        events |= EPOLLOUT;
+    if (reactor_watch(&tcp->link.endpoint->worker->reactor, &tcp->source, events) < 0)
+        link_on_lost(&tcp->link, TS_ERR_SYSTEM, strerror(errno));
+}
+
+int tcp_do_work(struct link *link)
+{
+    struct tcp_link *tcp = tcp_of(link);
+    struct iovec parts[TCP_PARTS_MAX];
+    struct msghdr message = {.msg_iov = parts};
+    ssize_t sent;
+
+    if (link->endpoint->lost_status != TS_OK || tcp->blocked)
+        return 0;
+    tcp_fill(tcp);
+    message.msg_iovlen = (size_t)tcp_gather(tcp, parts);
+    if (message.msg_iovlen == 0)
+        return 0;
+    sent = sendmsg(tcp->source.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EAGAIN) {
+        tcp->blocked = true;
+        tcp_watch(tcp);
+        return 0;
+    }
+    if (sent < 0 && errno == EFAULT) {
+        tcp_patch_fault(tcp);
+        link_wake(link);
+        return 1;
+    }
+    if (sent < 0 && errno != EINTR) {
+        link_on_lost(link, TS_ERR_UNREACHABLE, strerror(errno));
+        return 1;
+    }
+    if (sent > 0)
+        tcp_sent(tcp, (size_t)sent);
+    if (tcp->paused && tcp->control_bytes < TCP_QUEUE_MAX / 2) {
+        tcp->paused = false;
+        tcp_watch(tcp);
+    }
+    if (!list_empty(&tcp->sending) || !list_empty(&tcp->control) || !list_empty(&tcp->streams))
+        link_wake(link);
+    return 1;
+}
+
+void tcp_tx_fini(struct tcp_link *tcp)
+{
+    while (!list_empty(&tcp->sending))
+        item_free(list_entry(tcp->sending.next, struct tcp_item, link));
+    while (!list_empty(&tcp->control))
+        item_free(list_entry(tcp->control.next, struct tcp_item, link));
+    while (!list_empty(&tcp->streams))
+        tcp_stream_free(list_entry(tcp->streams.next, struct tcp_stream, link));
+}

@@ -1,0 +1,10 @@
+/* Intake: from a job's submission ring to started requests. */
+#ifndef TESUP_WORKER_INTAKE_H
+#define TESUP_WORKER_INTAKE_H
+
+#include "worker/channel.h"
+
+/* Takes up to one batch. Returns how many were taken. */
+int intake_do_work(struct channel *channel);
+
+#endif

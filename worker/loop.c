@@ -1,0 +1,249 @@
+/* The worker's loop: submissions -> links -> mailboxes -> completions, then sleep or look again. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shm/clock.h"
+#include "shm/err.h"
+#include "worker/accept.h"
+#include "worker/channel.h"
+#include "worker/control.h"
+#include "worker/endpoint.h"
+#include "worker/inbound.h"
+#include "worker/intake.h"
+
+#define HEARTBEAT_MS 1000
+
+void worker_error(struct worker *worker, struct log_limit *limit, const char *format, ...)
+{
+    char text[COUNTERS_TEXT];
+    uint64_t left_out;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    counters_error_add(worker->block->error, text);
+    if (!log_limit_pass(limit, &left_out))
+        return;
+    if (left_out > 0)
+        log_warning("%s (%llu more were not logged)", text, (unsigned long long)left_out);
+    else
+        log_warning("%s", text);
+}
+
+static int channels_do_work(struct worker *worker)
+{
+    int done = 0;
+
+    list_each(node, following, &worker->channels)
+    {
+        struct channel *channel = list_entry(node, struct channel, link);
+        struct session *session = channel->session;
+
+        done += intake_do_work(channel);
+        if (session->mailbox == channel &&
+            (!list_empty(&session->parked) || !list_empty(&session->events)))
+            done += inbound_do_work(session);
+    }
+    return done;
+}
+
+static int links_do_work(struct worker *worker)
+{
+    struct list now;
+    int done = 0;
+
+    list_each(node, following, &worker->polled_links)
+    {
+        struct link *link = list_entry(node, struct link, polled);
+
+        done += link->ops->poll(link);
+    }
+    /* Links that wake themselves again have their next turn after everybody else. */
+    list_init(&now);
+    while (!list_empty(&worker->busy_links)) {
+        struct list *node = worker->busy_links.next;
+
+        list_remove(node);
+        list_append(&now, node);
+    }
+    while (!list_empty(&now)) {
+        struct link *link = list_entry(now.next, struct link, busy);
+
+        list_remove(&link->busy);
+        done += link->ops->do_work(link);
+    }
+    return done;
+}
+
+static int completions_do_work(struct worker *worker)
+{
+    int done = 0;
+
+    while (!list_empty(&worker->touched)) {
+        channel_publish(list_entry(worker->touched.next, struct channel, touched));
+        done++;
+    }
+    return done;
+}
+
+static void stats_on_turn(struct worker *worker, int done)
+{
+    struct counters_worker_stats *stats = worker->stats;
+    uint64_t now = clock_now();
+
+    if (done > 0)
+        atomic_count(&stats->turns, 1);
+    if (done > 0 && now - worker->now > atomic_peek(&stats->turn_max_ns))
+        atomic_set(&stats->turn_max_ns, now - worker->now);
+    if (now - atomic_peek(&stats->heartbeat_ns) > HEARTBEAT_MS * CLOCK_NS_PER_MS / 4)
+        atomic_set(&stats->heartbeat_ns, now);
+}
+
+/* Everything that needs no sleep. Returns how much was done. */
+static int worker_do_work(struct worker *worker)
+{
+    int done = timer_heap_run(&worker->timers, worker->now);
+
+    done += channels_do_work(worker);
+    done += links_do_work(worker);
+    done += endpoint_reap(worker);
+    done += completions_do_work(worker);
+    stats_on_turn(worker, done);
+    return done;
+}
+
+/* About to sleep: arm every bell, then look once more (shm/doorbell.h: D0). */
+static bool worker_arm(struct worker *worker)
+{
+    bool work = false;
+
+    list_each(node, following, &worker->channels)
+    {
+        struct channel *channel = list_entry(node, struct channel, link);
+        uint64_t ready = 0;
+
+        doorbell_arm(&channel->own_bell);
+        if (!channel->session->killed)
+            work |= ring_consumer_ready(&channel->sq, &ready) != TS_OK || ready > 0;
+    }
+    list_each(node, following, &worker->polled_links)
+    {
+        struct link *link = list_entry(node, struct link, polled);
+
+        work |= link->ops->arm(link);
+    }
+    return work || !list_empty(&worker->busy_links);
+}
+
+static void worker_disarm(struct worker *worker)
+{
+    list_each(node, following, &worker->channels)
+    {
+        doorbell_disarm(&list_entry(node, struct channel, link)->own_bell);
+    }
+}
+
+static void worker_sleep(struct worker *worker)
+{
+    uint64_t now = clock_now();
+    int timeout = clock_ms_until(timer_heap_next(&worker->timers), now);
+
+    if (timeout > HEARTBEAT_MS)
+        timeout = HEARTBEAT_MS;
+    if (!worker_arm(worker)) {
+        atomic_count(&worker->stats->sleeps, 1);
+        reactor_wait(&worker->reactor, timeout);
+        atomic_set(&worker->stats->heartbeat_ns, clock_now());
+    }
+    worker_disarm(worker);
+}
+
+/* Idle strategy: when may the loop sleep? */
+static bool worker_may_sleep(const struct worker *worker, uint64_t idle_since)
+{
+    switch (worker->config.idle) {
+    case PROTO_IDLE_BUSY:
+        return false;
+    case PROTO_IDLE_SLEEP:
+        return true;
+    default:
+        return worker->now - idle_since >= worker->config.spin_us * CLOCK_NS_PER_US;
+    }
+}
+
+static bool worker_is_drained(const struct worker *worker)
+{
+    return worker->draining && atomic_peek(&worker->stats->in_flight) == 0 &&
+           atomic_peek(&worker->stats->notify_parked) == 0;
+}
+
+static void worker_loop(struct worker *worker)
+{
+    uint64_t idle_since = clock_now();
+
+    while (!worker->stop && !worker_is_drained(worker)) {
+        worker->now = clock_now();
+        if (worker_do_work(worker) > 0) {
+            reactor_wait(&worker->reactor, 0);
+            idle_since = worker->now;
+        } else if (worker_may_sleep(worker, idle_since)) {
+            worker_sleep(worker);
+            idle_since = clock_now();
+        } else if (reactor_wait(&worker->reactor, 0) == 0) {
+            cpu_relax();
+        }
+    }
+}
+
+static int worker_init(struct worker *worker, int control_fd)
+{
+    memset(worker, 0, sizeof(*worker));
+    list_init(&worker->control_queue);
+    list_init(&worker->sessions);
+    list_init(&worker->channels);
+    list_init(&worker->touched);
+    list_init(&worker->endpoints);
+    list_init(&worker->busy_links);
+    list_init(&worker->polled_links);
+    list_init(&worker->lost);
+    list_init(&worker->accepts);
+    timer_heap_init(&worker->timers);
+    handshake_random(worker->id, sizeof(worker->id));
+    handshake_host_id(worker->host_id);
+    if (reactor_init(&worker->reactor) < 0 || control_init(worker, control_fd) < 0)
+        return -1;
+    memset(worker->block->endpoint, 0, sizeof(worker->block->endpoint));
+    memset(worker->stats, 0, sizeof(*worker->stats)); /* gauges of a dead predecessor */
+    worker->now = clock_now();
+    atomic_set(&worker->stats->heartbeat_ns, worker->now);
+    worker->self = endpoint_open_self(worker);
+    return worker->self != NULL ? 0 : -1;
+}
+
+static void worker_fini(struct worker *worker)
+{
+    while (!list_empty(&worker->sessions))
+        session_delete(list_entry(worker->sessions.next, struct session, link));
+    endpoint_fini(worker);
+    timer_heap_fini(&worker->timers);
+    reactor_fini(&worker->reactor);
+    counters_unmap(worker->counters);
+}
+
+int worker_run(int control_fd, const char *name)
+{
+    static struct worker worker;
+
+    log_init(name);
+    if (worker_init(&worker, control_fd) < 0) {
+        log_error("no valid configuration came from the supervisor");
+        return 2;
+    }
+    control_ready(&worker);
+    worker_loop(&worker);
+    worker_fini(&worker);
+    return 0;
+}

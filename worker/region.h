@@ -1,0 +1,37 @@
+/* Regions: memory that a session registered, and who still uses it. */
+#ifndef TESUP_WORKER_REGION_H
+#define TESUP_WORKER_REGION_H
+
+#include "shm/list.h"
+#include "shm/err.h"
+#include "shm/process.h"
+#include "worker/memory.h"
+#include "worker/session.h"
+
+struct region {
+    struct session *session; /* NULL once the session is gone */
+    uint32_t handle;
+    uint32_t access; /* REGION_ACCESS_* : what peers may do */
+    struct memory memory;
+    uint32_t references; /* slices, transfers and exports in progress */
+    bool revoked;
+    uint32_t delete_id; /* supervisor's message to answer when drained; 0 none */
+    struct worker *worker;
+};
+
+int region_add(struct session *session, const struct proto_region *ask, int fd, char *text,
+               size_t text_size);
+/* Revokes: new users are refused with TS_ERR_GONE at once; `delete_id` is answered when the last
+ * reference is gone (at once when there is none). */
+int region_delete(struct session *session, uint32_t handle, uint32_t delete_id);
+void region_revoke(struct region *region, uint32_t delete_id);
+
+/* A peer's or our own job's use of a range. TS_OK with a reference taken, or TS_ERR_NOT_FOUND,
+ * TS_ERR_GONE, TS_ERR_DENIED, TS_ERR_INVALID (outside). `*offset` becomes region-relative. */
+int region_use_local(struct session *session, uint32_t handle, uint64_t offset, uint64_t length,
+                     bool store, struct region **region);
+int region_use_remote(struct session *session, uint32_t handle, bool by_address, uint64_t *offset,
+                      uint64_t length, bool store, struct region **region);
+void region_release(struct region *region);
+
+#endif
