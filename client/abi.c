@@ -4,8 +4,9 @@
 #include "shm/layout.h"
 #include "shm/proto.h"
 
-#define SAME(public_name, shared_name)                                                             \
-    static_assert((long)(public_name) == (long)(shared_name), #public_name " equals " #shared_name)
+#define SAME(public_name, shared_name)                                               \
+    static_assert((long)(public_name) == (long)(shared_name), #public_name " equals" \
+                                                                           " " #shared_name)
 
 SAME(TESUP_OK, TS_OK);
 SAME(TESUP_AGAIN, TS_AGAIN);

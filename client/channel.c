@@ -9,9 +9,9 @@
 
 #include "shm/table.h"
 
-#define WINDOW_MIN    (256u * 1024u) /* notification bytes in flight to one remote */
-#define IDLE_POLLS    64u            /* empty calls between two looks at the clock */
-#define IDLE_LOOK_MS  100u           /* between two looks at the supervisor */
+#define WINDOW_MIN   (256u * 1024u) /* notification bytes in flight to one remote */
+#define IDLE_POLLS   64u            /* empty calls between two looks at the clock */
+#define IDLE_LOOK_MS 100u           /* between two looks at the supervisor */
 
 void channel_fds_close(struct channel_fds *fds)
 {
@@ -103,8 +103,7 @@ static void channel_enter_rings(struct tesup_channel *channel, const struct chan
                        map->ntx.size, map->ntx.start);
     ring_consumer_init(&channel->nrx, &header->nrx_words, channel_bytes(map, &map->nrx),
                        map->nrx.size, map->nrx.start);
-    channel->worker_bell =
-        (struct doorbell){.word = &header->worker_bell, .fd = fds->worker_bell};
+    channel->worker_bell = (struct doorbell){.word = &header->worker_bell, .fd = fds->worker_bell};
     channel->nrx_bell = (struct doorbell){.word = &header->nrx_room, .fd = fds->worker_bell};
     channel->job_bell = (struct doorbell){.word = &header->job_bell, .fd = fds->job_bell};
     channel->handle = fds->handle;

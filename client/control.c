@@ -25,10 +25,11 @@ int control_path(const char *option, char *path, size_t size)
     else if (runtime != NULL && runtime[0] == '/')
         length = snprintf(path, size, "%s/tesup/" CONTROL_SOCKET_NAME, runtime);
     else
-        return error_set(TS_ERR_NO_DAEMON,
-                         "no socket to try: TESUP_SOCKET is not set, and XDG_RUNTIME_DIR, where the "
-                         "default socket lies, is not set either; set one of them to that of "
-                         "`tesup serve`");
+        return error_set(
+            TS_ERR_NO_DAEMON,
+            "no socket to try: TESUP_SOCKET is not set, and XDG_RUNTIME_DIR, where the "
+            "default socket lies, is not set either; set one of them to that of "
+            "`tesup serve`");
     if (length < 0 || (size_t)length >= size)
         return error_set(TS_ERR_INVALID,
                          "the socket path '%.80s...' is longer than the %zu bytes of a Unix socket",
@@ -39,10 +40,11 @@ int control_path(const char *option, char *path, size_t size)
 static int control_connect_error(const char *path)
 {
     if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
-        return error_set(TS_ERR_NO_DAEMON,
-                         "no supervisor at %s: %s; start one with `tesup serve`, or set TESUP_SOCKET "
-                         "to the socket of one that runs",
-                         path, errno == ECONNREFUSED ? "nobody listens there" : "no such socket");
+        return error_set(
+            TS_ERR_NO_DAEMON,
+            "no supervisor at %s: %s; start one with `tesup serve`, or set TESUP_SOCKET "
+            "to the socket of one that runs",
+            path, errno == ECONNREFUSED ? "nobody listens there" : "no such socket");
     if (errno == EPROTOTYPE)
         return error_set(TS_ERR_INVALID, "%s is a socket, but not one of `tesup serve`", path);
     return error_system("cannot connect to the supervisor at %s", path);
@@ -65,9 +67,10 @@ int control_connect(const char *path, uint64_t deadline, int *socket_out)
         }
         if (errno == EINTR)
             continue;
-        rc = errno == EAGAIN ? error_set(TS_ERR_TIMEOUT,
-                                         "the supervisor at %s accepts nobody: is it stopped?", path)
-                             : control_connect_error(path);
+        rc = errno == EAGAIN
+                 ? error_set(TS_ERR_TIMEOUT, "the supervisor at %s accepts nobody: is it stopped?",
+                             path)
+                 : control_connect_error(path);
         close(fd);
         return rc;
     }
@@ -142,7 +145,7 @@ static void control_undo_late(struct tesup_session *session, const struct wire_m
     }
 }
 
-static void control_note_late(struct tesup_session *session, uint32_t id, uint16_t type)
+void control_disown(struct tesup_session *session, uint32_t id, uint16_t type)
 {
     uint32_t undo = type == WIRE_REGION_ADD     ? WIRE_REGION_DEL
                     : type == WIRE_REMOTE_OPEN  ? WIRE_REMOTE_CLOSE
@@ -204,6 +207,11 @@ static int control_error(const struct tesup_session *session, int rc)
                          session->path, WIRE_VERSION);
     case TS_ERR_PROTOCOL:
         return error_set(rc, "what answers at %s is not a tesup supervisor", session->path);
+    case TS_ERR_LIMIT:
+        return error_set(rc,
+                         "this process may open no more files (RLIMIT_NOFILE) for what the "
+                         "supervisor at %s sent: raise it with `ulimit -n`",
+                         session->path);
     default:
         return error_system("talking to the supervisor at %s", session->path);
     }
@@ -221,7 +229,7 @@ int control_exchange(struct tesup_session *session, int socket, struct wire_mess
     if (rc == TS_OK)
         rc = control_receive(session, socket, id, message, deadline);
     if (rc == TS_ERR_TIMEOUT)
-        control_note_late(session, id, type);
+        control_disown(session, id, type);
     return control_error(session, rc);
 }
 
@@ -249,8 +257,8 @@ int control_call(struct tesup_session *session, struct wire_message *message, ui
 {
     uint16_t asked = message->header.type;
     struct proto_reply *reply = &message->body.reply;
-    int rc = control_exchange(session, session->socket, message,
-                              clock_now() + ms * CLOCK_NS_PER_MS);
+    int rc =
+        control_exchange(session, session->socket, message, clock_now() + ms * CLOCK_NS_PER_MS);
 
     if (rc == TS_ERR_GONE) {
         session_lose(session, atomic_peek(&session->attachment));
@@ -261,12 +269,12 @@ int control_call(struct tesup_session *session, struct wire_message *message, ui
     }
     if (rc != TS_OK)
         return rc;
-    if (message->header.type == WIRE_REPLY && reply->status < TS_OK) {
+    if (message->header.type == WIRE_REPLY && reply->status != TS_OK && reply->status <= TS_AGAIN) {
         wire_text_close(reply->text);
         rc = error_set(reply->status, "%s: %s", what,
                        reply->text[0] != '\0' ? reply->text : tesup_strerror(reply->status));
-    } else if (message->header.type != (asked == WIRE_CHANNEL_OPEN ? WIRE_CHANNEL_READY
-                                                                   : WIRE_REPLY) ||
+    } else if (message->header.type !=
+                   (asked == WIRE_CHANNEL_OPEN ? WIRE_CHANNEL_READY : WIRE_REPLY) ||
                reply->status != TS_OK) {
         rc = control_error(session, TS_ERR_PROTOCOL);
     }

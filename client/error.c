@@ -1,4 +1,5 @@
-/* Status codes in words: a phrase for each code, and the sentence about this thread's last error. */
+/* Status codes in words: a phrase for each code, and the sentence about this thread's last error.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ static const struct errno_meaning meanings[] = {
     {ENOMEM, TS_ERR_NO_MEMORY,
      "; the system, its cgroup or RLIMIT_AS (`ulimit -v`) allows no more memory"},
     {ENOSPC, TS_ERR_NO_MEMORY, "; the system or its cgroup has no memory left for shared pages"},
-    {EFBIG, TS_ERR_LIMIT, "; files may not be that large (RLIMIT_FSIZE): raise it with `ulimit -f`"},
+    {EFBIG, TS_ERR_LIMIT,
+     "; files may not be that large (RLIMIT_FSIZE): raise it with `ulimit -f`"},
     {EACCES, TS_ERR_DENIED, ""},
     {EPERM, TS_ERR_DENIED, ""},
 };

@@ -3,8 +3,8 @@
  * Locks, outermost first:
  *   session.lock   the control socket with its one outstanding request, attach state, channel list
  *   book.lock      one book of handles; held for moments only, never across a system call
- * A channel has no lock: it belongs to one thread.  When the supervisor was lost, each channel moves
- * to the new attachment in its own thread, at its next call (channel_tend).
+ * A channel has no lock: it belongs to one thread.  When the supervisor was lost, each channel
+ * moves to the new attachment in its own thread, at its next call (channel_tend).
  */
 #ifndef TESUP_CLIENT_INTERNAL_H
 #define TESUP_CLIENT_INTERNAL_H
@@ -24,6 +24,7 @@
 
 #define SESSION_TIMEOUT_MS 10000u
 #define SESSION_SLOTS      1024u
+#define SESSION_SLOTS_MIN  16u
 #define SESSION_RETRY_MS   100u  /* between two looks for a supervisor's successor */
 #define SESSION_GRACE_MS   1000u /* workers of a dead supervisor are gone after this */
 #define SESSION_SPIN_US    20u   /* before tesup_wait sleeps; TESUP_SPIN_US changes it */
@@ -74,7 +75,8 @@ struct region {
 
 struct remote {
     char name[LAYOUT_NAME_MAX];
-    uint32_t open_id; /* message that opens it again; 0 = none is on its way */
+    bool reopening;   /* after a loss: not open again yet */
+    uint32_t open_id; /* the message that does it; 0 = not sent yet */
     /* Under remotes.lock: */
     bool watched;
     bool event_owed; /* the watched segment was not there when we came back */
@@ -100,11 +102,12 @@ struct tesup_session {
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     struct proto_hello hello; /* what a successor is told again */
 
-    /* Even: attached, and counts the attachments.  Odd: the supervisor of the one before is lost. */
+    /* Even: attached, and counts the attachments.  Odd: the supervisor of the one before is lost.
+     */
     _Atomic uint64_t attachment;
     _Atomic uint64_t lost_at; /* clock_now() of the last loss */
     _Atomic uint64_t moved;   /* 1 once a handle differs on the two sides */
-    _Atomic uint64_t opening; /* remotes on their way to be open again */
+    _Atomic uint64_t opening; /* remotes that are `reopening` */
     _Atomic uint64_t events_owed;
     _Atomic uint64_t notify_max;
 
@@ -167,9 +170,12 @@ int control_call(struct tesup_session *session, struct wire_message *message, ui
 /* The same for a message that is nothing but a handle. */
 int control_call_handle(struct tesup_session *session, enum wire_type type, uint32_t handle,
                         const char *what);
-/* Sends without waiting for the answer, which control_collect takes. Returns the id, 0 = not sent. */
+/* Sends without waiting for the answer, which control_collect takes. Returns the id, 0 = not sent.
+ */
 uint32_t control_post(struct tesup_session *session, struct wire_message *message);
 uint32_t control_post_handle(struct tesup_session *session, enum wire_type type, uint32_t handle);
+/* Nobody waits for the answer to message `id` any more: what it makes is undone when it comes. */
+void control_disown(struct tesup_session *session, uint32_t id, uint16_t type);
 /* Takes answers that nobody waits for, without waiting. */
 void control_collect(struct tesup_session *session);
 

@@ -14,9 +14,9 @@
 #include "client/internal.h"
 #include "shm/segment.h"
 
-#define FILL_CHUNK  (UINT64_C(8) << 20) /* short enough to end between two signals of a profiler */
-#define ASIDE_MAX   256u
-#define YAMA_SCOPE  "/proc/sys/kernel/yama/ptrace_scope"
+#define FILL_CHUNK (UINT64_C(8) << 20) /* short enough to end between two signals of a profiler */
+#define ASIDE_MAX  256u
+#define YAMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
 
 void region_free(struct region *region)
 {
@@ -53,7 +53,8 @@ static int private_allow(struct tesup_session *session)
         atomic_peek(&allowed_forks) == session->forks && kill((pid_t)before, 0) == 0)
         return error_set(TS_ERR_UNSUPPORTED,
                          "this process let supervisor %llu reach its private memory, and Yama "
-                         "(" YAMA_SCOPE ") allows one only; for a second one use tesup_mem_alloc or "
+                         "(" YAMA_SCOPE
+                         ") allows one only; for a second one use tesup_mem_alloc or "
                          "tesup_mem_register_fd",
                          (unsigned long long)before);
     if (prctl(PR_SET_PTRACER, (unsigned long)session->supervisor_pid, 0ul, 0ul, 0ul) < 0)
@@ -185,11 +186,12 @@ static int alloc_check_limit(uint64_t size)
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         size > limit.rlim_cur)
-        return error_set(TS_ERR_LIMIT,
-                         "%llu bytes of shared memory are more than RLIMIT_FSIZE allows (%llu): "
-                         "raise it with `ulimit -f %llu` (1024-byte units) or `ulimit -f unlimited`",
-                         (unsigned long long)size, (unsigned long long)limit.rlim_cur,
-                         (unsigned long long)(size + 1023) / 1024);
+        return error_set(
+            TS_ERR_LIMIT,
+            "%llu bytes of shared memory are more than RLIMIT_FSIZE allows (%llu): "
+            "raise it with `ulimit -f %llu` (1024-byte units) or `ulimit -f unlimited`",
+            (unsigned long long)size, (unsigned long long)limit.rlim_cur,
+            (unsigned long long)(size + 1023) / 1024);
     return TS_OK;
 }
 
@@ -263,10 +265,9 @@ static int register_check_file(int fd, uint64_t offset, uint64_t length, uint32_
     struct segment_facts facts;
 
     if (segment_inspect(fd, &facts) < 0)
-        return errno == EINVAL
-                   ? error_set(TS_ERR_UNSUPPORTED,
-                               "file %d is no memfd, shared memory or hugetlb file", fd)
-                   : error_system("looking at file %d", fd);
+        return errno == EINVAL ? error_set(TS_ERR_UNSUPPORTED,
+                                           "file %d is no memfd, shared memory or hugetlb file", fd)
+                               : error_system("looking at file %d", fd);
     if (offset > facts.size || length > facts.size - offset)
         return error_set(TS_ERR_INVALID,
                          "offset %llu + length %llu lie outside of file %d, which has %llu bytes",

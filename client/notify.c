@@ -6,8 +6,7 @@ static int mailbox_check(const struct tesup_channel *channel)
     int rc = channel_guard(channel);
 
     if (rc == TS_OK && !channel->main)
-        rc = error_set(TS_ERR_INVALID,
-                       "only the main channel (tesup_channel_main) has a mailbox");
+        rc = error_set(TS_ERR_INVALID, "only the main channel (tesup_channel_main) has a mailbox");
     return rc;
 }
 

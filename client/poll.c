@@ -80,7 +80,7 @@ static int poll_left(struct tesup_channel *channel, struct tesup_completion *com
 {
     int rc = channel_tend(channel);
 
-    if (channel->settling)
+    if (channel->settling && channel->in_flight > 0)
         return poll_settle(channel, completions, max);
     if (rc == TS_ERR_NO_DAEMON)
         return TS_ERR_GONE; /* the sentence is there */

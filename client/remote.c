@@ -5,7 +5,8 @@
 #include "client/internal.h"
 #include "shm/name.h"
 
-#define ANSWER_MS 500u /* for the supervisor to tell that the peer did not answer */
+#define ANSWER_MS  500u /* for the supervisor to tell that the peer did not answer */
+#define REOPEN_MAX 64u  /* requests that wait for their answer at a time, after a loss */
 
 static void remote_message(const struct tesup_session *session, const struct remote *remote,
                            struct wire_message *message)
@@ -63,7 +64,8 @@ int tesup_segment_open(struct tesup_session *session, const char *name, tesup_re
     if (rc != TS_OK)
         return rc;
     if (name == NULL || handle == NULL)
-        return error_set(TS_ERR_INVALID, "tesup_segment_open needs a name and a place for a handle");
+        return error_set(TS_ERR_INVALID,
+                         "tesup_segment_open needs a name and a place for a handle");
     if (strlen(name) >= LAYOUT_NAME_MAX)
         return error_set(TS_ERR_INVALID, "'%.80s...' is longer than the %u bytes of a segment name",
                          name, LAYOUT_NAME_MAX - 1);
@@ -97,6 +99,8 @@ static void remote_forget(struct tesup_session *session, uint32_t handle)
     struct remote *remote = book_take(&session->remotes, handle);
 
     if (remote->open_id != 0)
+        control_disown(session, remote->open_id, WIRE_REMOTE_OPEN);
+    if (remote->reopening)
         atomic_fetch_sub(&session->opening, 1);
     if (remote->event_owed)
         atomic_fetch_sub(&session->events_owed, 1);
@@ -191,7 +195,7 @@ int tesup_segment_watch(struct tesup_session *session, tesup_remote_t handle)
         goto out;
     }
     /* Before the call: the event may come before its answer. */
-    remote_set(session, remote, true, wire == 0 && remote->open_id == 0);
+    remote_set(session, remote, true, wire == 0 && !remote->reopening);
     if (wire != 0)
         rc = control_call_handle(session, WIRE_REMOTE_WATCH, wire, remote->name);
     if (rc != TS_OK)
@@ -203,31 +207,58 @@ out:
 
 /* ---- after a loss ---- */
 
-static void remote_fail(struct tesup_session *session, struct remote *remote, int status)
+static void remote_settle(struct tesup_session *session, struct book_entry *entry, int status,
+                          uint32_t wire)
 {
+    struct remote *remote = entry->object;
+    bool open = status == TS_OK && wire != 0;
+
     pthread_mutex_lock(&session->remotes.lock);
     remote->status = status;
     pthread_mutex_unlock(&session->remotes.lock);
-    remote_set(session, remote, remote->watched, true);
+    remote->open_id = 0;
+    remote->reopening = false;
+    if (open)
+        book_move(&session->remotes, entry->user, wire);
+    if (open && remote->watched)
+        control_post_handle(session, WIRE_REMOTE_WATCH, wire);
+    if (!open)
+        remote_set(session, remote, remote->watched, true);
+    atomic_fetch_sub(&session->opening, 1);
+}
+
+/* A few at a time: the supervisor keeps a limited number of requests for us. */
+static void reopen_more(struct tesup_session *session)
+{
+    uint32_t sent = 0;
+
+    for (size_t i = 0; i < session->remotes.count; i++)
+        sent += ((const struct remote *)session->remotes.entries[i].object)->open_id != 0;
+    for (size_t i = 0; i < session->remotes.count && sent < REOPEN_MAX; i++) {
+        struct book_entry *entry = &session->remotes.entries[i];
+        struct remote *remote = entry->object;
+        struct wire_message message;
+
+        if (!remote->reopening || remote->open_id != 0)
+            continue;
+        remote_message(session, remote, &message);
+        remote->open_id = control_post(session, &message);
+        if (remote->open_id != 0)
+            sent++;
+        else
+            remote_settle(session, entry, TS_ERR_UNREACHABLE, 0);
+    }
 }
 
 bool remote_on_answer(struct tesup_session *session, uint32_t id, int status, uint32_t wire)
 {
     for (size_t i = 0; i < session->remotes.count; i++) {
         struct book_entry *entry = &session->remotes.entries[i];
-        struct remote *remote = entry->object;
 
-        if (remote->open_id != id)
+        if (((const struct remote *)entry->object)->open_id != id)
             continue;
-        remote->open_id = 0;
-        if (status == TS_OK && wire != 0) {
-            book_move(&session->remotes, entry->user, wire);
-            if (remote->watched)
-                control_post_handle(session, WIRE_REMOTE_WATCH, wire);
-        } else {
-            remote_fail(session, remote, status);
-        }
-        atomic_fetch_sub(&session->opening, 1);
+        remote_settle(session, entry, status, wire);
+        reopen_more(session);
         return true;
     }
     return false;
@@ -238,17 +269,13 @@ void remotes_reopen(struct tesup_session *session)
     for (size_t i = 0; i < session->remotes.count; i++) {
         struct book_entry *entry = &session->remotes.entries[i];
         struct remote *remote = entry->object;
-        struct wire_message message;
 
-        if (remote->open_id == 0)
+        if (!remote->reopening)
             atomic_fetch_add(&session->opening, 1);
+        remote->reopening = true;
+        remote->open_id = 0;
         book_move(&session->remotes, entry->user, 0);
         atomic_set(&session->moved, 1);
-        remote_message(session, remote, &message);
-        remote->open_id = control_post(session, &message);
-        if (remote->open_id != 0)
-            continue;
-        remote_fail(session, remote, TS_ERR_UNREACHABLE);
-        atomic_fetch_sub(&session->opening, 1);
     }
+    reopen_more(session);
 }

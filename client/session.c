@@ -76,9 +76,10 @@ static int session_configure(struct tesup_session *session, const struct tesup_o
         .slots = options->slots != 0 ? options->slots : SESSION_SLOTS,
         .flags = options->flags,
     };
-    if (hello->slots > LAYOUT_SLOTS_MAX || (hello->slots & (hello->slots - 1)) != 0)
-        return error_set(TS_ERR_INVALID, "slots is %u; it may be a power of two up to %u",
-                         hello->slots, LAYOUT_SLOTS_MAX);
+    if (hello->slots < SESSION_SLOTS_MIN || hello->slots > LAYOUT_SLOTS_MAX ||
+        (hello->slots & (hello->slots - 1)) != 0)
+        return error_set(TS_ERR_INVALID, "slots is %u; it may be a power of two from %u to %u",
+                         hello->slots, SESSION_SLOTS_MIN, LAYOUT_SLOTS_MAX);
     if ((options->flags & ~TESUP_SHARE_ALL) != 0)
         return error_set(TS_ERR_INVALID, "flags is %#x; TESUP_SHARE_ALL is the only flag",
                          options->flags);
@@ -98,8 +99,9 @@ static int session_rename(struct tesup_session *session, const char *name)
     struct segment_label *label = session->label;
 
     if (slash == NULL || !name_label_valid(slash + 1))
-        return error_set(TS_ERR_PROTOCOL, "the supervisor at %s gave '%s', which is no segment name",
-                         session->path, name);
+        return error_set(TS_ERR_PROTOCOL,
+                         "the supervisor at %s gave '%s', which is no segment name", session->path,
+                         name);
     if (label != NULL && strcmp(label->text, name) == 0)
         return TS_OK;
     label = malloc(sizeof(*label));

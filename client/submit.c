@@ -93,9 +93,8 @@ static int sqe_fill(struct tesup_channel *channel, const struct tesup_request *r
     struct tesup_session *session = channel->session;
     int rc;
 
-    *sqe = (struct sqe){.op = (uint8_t)request->op,
-                        .deadline_ms = request->deadline_ms,
-                        .cookie = request->cookie};
+    *sqe = (struct sqe){
+        .op = (uint8_t)request->op, .deadline_ms = request->deadline_ms, .cookie = request->cookie};
     if (request->op == TESUP_OP_NOP)
         return TS_OK;
     rc = handle_translate(session, &session->remotes, request->remote, &sqe->remote);

@@ -174,7 +174,7 @@ int handshake_hello_read(const uint8_t *bytes, size_t size, struct handshake_hel
 
     if (whole < 0)
         return whole;
-    if ((size_t)whole != size)
+    if (whole == 0 || (size_t)whole != size) /* 0: too short for a preamble */
         return TS_ERR_PROTOCOL;
     object = json_read(bytes + skip, size - skip);
     if (object == NULL)
@@ -206,7 +206,7 @@ int handshake_challenge_read(const uint8_t *bytes, size_t size, uint8_t challeng
 
     if (whole < 0)
         return whole;
-    if ((size_t)whole != size)
+    if (whole == 0 || (size_t)whole != size) /* 0: too short for a preamble */
         return TS_ERR_PROTOCOL;
     memcpy(challenge, bytes + sizeof(struct preamble), HANDSHAKE_NONCE);
     return TS_OK;
@@ -232,7 +232,7 @@ int handshake_proof_check(const uint8_t *bytes, size_t size, const uint8_t key[H
 
     if (whole < 0)
         return whole;
-    if ((size_t)whole != size)
+    if (whole == 0 || (size_t)whole != size) /* 0: too short for a preamble */
         return TS_ERR_PROTOCOL;
     handshake_mac(mac, key, proof_label, hello, hello_size, challenge, NULL, 0);
     return sodium_memcmp(mac, bytes + sizeof(struct preamble), HANDSHAKE_MAC) == 0 ? TS_OK
@@ -276,7 +276,7 @@ int handshake_welcome_read(const uint8_t *bytes, size_t size, const uint8_t key[
 
     if (whole < 0)
         return whole;
-    if ((size_t)whole != size)
+    if (whole == 0 || (size_t)whole != size) /* 0: too short for a preamble */
         return TS_ERR_PROTOCOL;
     handshake_mac(mac, key, welcome_label, hello, hello_size, challenge, bytes + skip, size - skip);
     if (sodium_memcmp(mac, bytes + sizeof(struct preamble), HANDSHAKE_MAC) != 0)

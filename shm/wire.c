@@ -99,10 +99,11 @@ int wire_send(int socket, const struct wire_message *message)
     return TS_OK;
 }
 
-/* Collects every fd that came, so that none leaks; false when there were more than may be. */
-static bool wire_collect_fds(struct msghdr *packet, struct wire_message *message)
+/* Takes the descriptors out of the packet. TS_ERR_PROTOCOL: there were more than may be (they are
+ * closed); TS_ERR_LIMIT: this process could not take all. */
+static int wire_collect_fds(struct msghdr *packet, struct wire_message *message)
 {
-    bool fits = (packet->msg_flags & MSG_CTRUNC) == 0;
+    int rc = (packet->msg_flags & MSG_CTRUNC) != 0 ? TS_ERR_LIMIT : TS_OK;
 
     for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header != NULL;
          header = CMSG_NXTHDR(packet, header)) {
@@ -119,14 +120,14 @@ static bool wire_collect_fds(struct msghdr *packet, struct wire_message *message
                 message->fds[message->fd_count++] = fd;
             } else {
                 close(fd);
-                fits = false;
+                rc = TS_ERR_PROTOCOL;
             }
         }
     }
-    return fits;
+    return rc;
 }
 
-int wire_message_check(const struct wire_message *message, size_t received)
+static int wire_header_check(const struct wire_message *message, size_t received)
 {
     const struct wire_shape *shape;
 
@@ -140,9 +141,20 @@ int wire_message_check(const struct wire_message *message, size_t received)
     if (message->header.length != shape->length ||
         received != sizeof(message->header) + shape->length)
         return TS_ERR_PROTOCOL;
-    if (message->fd_count < shape->fds_min || message->fd_count > shape->fds_max)
-        return TS_ERR_PROTOCOL;
     return TS_OK;
+}
+
+int wire_message_check(const struct wire_message *message, size_t received)
+{
+    const struct wire_shape *shape;
+    int rc = wire_header_check(message, received);
+
+    if (rc != TS_OK)
+        return rc;
+    shape = &wire_shapes[message->header.type];
+    return message->fd_count < shape->fds_min || message->fd_count > shape->fds_max
+               ? TS_ERR_PROTOCOL
+               : TS_OK;
 }
 
 int wire_receive(int socket, struct wire_message *message)
@@ -160,8 +172,7 @@ int wire_receive(int socket, struct wire_message *message)
                             .msg_control = control.bytes,
                             .msg_controllen = sizeof(control.bytes)};
     ssize_t got;
-    bool fits;
-    int rc;
+    int rc, fds;
 
     for (int i = 0; i < WIRE_FDS_MAX; i++)
         message->fds[i] = -1;
@@ -174,11 +185,15 @@ int wire_receive(int socket, struct wire_message *message)
             return TS_AGAIN;
         return errno == ECONNRESET ? TS_ERR_GONE : TS_ERR_SYSTEM;
     }
-    fits = wire_collect_fds(&packet, message);
+    fds = wire_collect_fds(&packet, message);
     if (got == 0 && message->fd_count == 0)
         return TS_ERR_GONE;
-    rc = (packet.msg_flags & MSG_TRUNC) != 0 || !fits ? TS_ERR_PROTOCOL
-                                                      : wire_message_check(message, (size_t)got);
+    if ((packet.msg_flags & MSG_TRUNC) != 0 || fds == TS_ERR_PROTOCOL)
+        rc = TS_ERR_PROTOCOL;
+    else if (fds == TS_ERR_LIMIT)
+        rc = wire_header_check(message, (size_t)got) == TS_OK ? TS_ERR_LIMIT : TS_ERR_PROTOCOL;
+    else
+        rc = wire_message_check(message, (size_t)got);
     if (rc != TS_OK)
         wire_message_close(message);
     return rc;

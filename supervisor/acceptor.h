@@ -12,6 +12,7 @@ struct acceptor {
     struct supervisor *supervisor;
     const char *what; /* "job" or "peer", for messages */
     int fd;           /* -1 = closed */
+    int reserve;      /* given up for one guest when descriptors run out; -1 = it is */
     struct loop_source source;
     struct timer rest;
     struct log_limit limit;

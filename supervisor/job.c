@@ -24,6 +24,9 @@ void job_free(struct job *job)
     job->worker->job_count--;
     table_fini(&job->regions);
     table_fini(&job->remotes);
+    /* Last: a job that waits for our hang-up may then use its segment's name again. */
+    if (job->socket >= 0)
+        close(job->socket);
     free(job);
 }
 
@@ -43,7 +46,6 @@ void job_end(struct job *job, const char *why)
     loop_remove(&supervisor->loop, &job->source);
     loop_remove(&supervisor->loop, &job->exit_source);
     timer_clear(&supervisor->loop.timers, &job->timer);
-    close(job->socket);
     close(job->pidfd);
     list_each(node, next, &job->asks) job_ask_free(list_entry(node, struct job_ask, node));
     job_records_drop(job);
@@ -93,6 +95,10 @@ static void job_readable(struct loop_source *source, uint32_t events)
     if (rc == TS_OK) {
         job_request(job, &message);
         wire_message_close(&message);
+        return;
+    }
+    if (rc == TS_ERR_LIMIT) {
+        job_request_no_files(job, &message);
         return;
     }
     if (rc == TS_ERR_GONE || rc == TS_ERR_SYSTEM) {

@@ -16,6 +16,7 @@
 #include "supervisor/worker_choose.h"
 
 #define WORKER_WAIT_MS 5000u
+#define ATTACH_ASK_MS  4000u /* so that the job hears of it before its own 10 s are over */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -145,6 +146,16 @@ static int peer_pidfd(int socket, pid_t pid)
     return errno == ENOPROTOOPT ? process_pidfd(pid) : -1;
 }
 
+static int pidfd_error(int error, pid_t pid, char *text, size_t text_size)
+{
+    if (error == EMFILE || error == ENFILE) {
+        report_no_files(text, text_size);
+        return TS_ERR_LIMIT;
+    }
+    snprintf(text, text_size, "process %d cannot be watched: %s", (int)pid, strerror(error));
+    return TS_ERR_SYSTEM;
+}
+
 static int job_name(struct job *job, const char *wanted, char *text, size_t text_size)
 {
     struct supervisor *supervisor = job->supervisor;
@@ -245,9 +256,7 @@ void job_attach(struct supervisor *supervisor, int socket, const struct ucred *c
     }
     job->pidfd = peer_pidfd(socket, cred->pid);
     if (job->pidfd < 0) {
-        snprintf(text, sizeof(text), "process %d cannot be watched: %s", (int)cred->pid,
-                 strerror(errno));
-        status = TS_ERR_SYSTEM;
+        status = pidfd_error(errno, cred->pid, text, sizeof(text));
         goto err_free;
     }
     status = job_name(job, hello->segment, text, sizeof(text));
@@ -264,6 +273,7 @@ void job_attach(struct supervisor *supervisor, int socket, const struct ucred *c
     return;
 
 err_free:
+    job->socket = -1; /* the refusal goes over it */
     job_free(job);
 err_deny:
     job_attach_deny(supervisor, socket, message->header.id, status, text);
@@ -283,8 +293,8 @@ void job_attach_start(struct job *job)
         return;
     }
     timer_clear(&job->supervisor->loop.timers, &job->timer);
-    session = job_ask_new(job, WIRE_SESSION_ADD, 0, 0, JOB_ASK_MS);
-    channel = job_ask_new(job, WIRE_CHANNEL_ADD, 0, 0, JOB_ASK_MS);
+    session = job_ask_new(job, WIRE_SESSION_ADD, 0, 0, ATTACH_ASK_MS);
+    channel = job_ask_new(job, WIRE_CHANNEL_ADD, 0, 0, ATTACH_ASK_MS);
     if (session == NULL || channel == NULL) {
         job_attach_refuse(job, TS_ERR_NO_MEMORY, "the supervisor has no memory");
         return;

@@ -15,11 +15,12 @@
 #include "supervisor/publish.h"
 #include "supervisor/supervisor.h"
 
-static unsigned long long limit_of(int resource)
+static unsigned long long file_size_limit(void)
 {
-    struct rlimit limit;
+    struct rlimit limit = {0};
 
-    return getrlimit((__rlimit_resource_t)resource, &limit) == 0 ? limit.rlim_cur : 0;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    return limit.rlim_cur;
 }
 
 /* Limit, need and remedy of what went wrong. */
@@ -33,16 +34,13 @@ static int channel_error(int error, const struct channel_shape *shape, char *tex
     switch (error) {
     case EMFILE:
     case ENFILE:
-        snprintf(text, text_size,
-                 "the supervisor has no file descriptor left (limit %llu, a channel needs 3): "
-                 "raise RLIMIT_NOFILE, LimitNOFILE= in its unit",
-                 limit_of(RLIMIT_NOFILE));
+        report_no_files(text, text_size);
         return TS_ERR_LIMIT;
     case EFBIG:
         snprintf(text, text_size,
                  "RLIMIT_FSIZE of the supervisor is %llu bytes, a channel needs about %llu KiB: "
                  "start it with `ulimit -f unlimited`",
-                 limit_of(RLIMIT_FSIZE), need);
+                 file_size_limit(), need);
         return TS_ERR_LIMIT;
     case ENOMEM:
     case ENOSPC:

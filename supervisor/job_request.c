@@ -94,7 +94,8 @@ static void region_add(struct job *job, struct wire_message *message)
     if (rc != TS_OK) {
         char text[PROTO_TEXT_MAX];
 
-        snprintf(text, sizeof(text), "%u regions are registered, which is the limit of a process",
+        snprintf(text, sizeof(text),
+                 "%u regions are registered, which is limits.regions_per_session",
                  job->regions.used);
         job_answer(job, id, rc, 0, rc == TS_ERR_LIMIT ? text : "the supervisor has no memory");
         return;
@@ -213,6 +214,16 @@ void job_request(struct job *job, struct wire_message *message)
         job_end(job, "message out of turn");
         break;
     }
+}
+
+void job_request_no_files(struct job *job, const struct wire_message *message)
+{
+    char text[PROTO_TEXT_MAX];
+
+    report_no_files(text, sizeof(text));
+    report_problem(job->supervisor, &job->supervisor->job_refused, "a request was refused: %s",
+                   text);
+    job_answer(job, message->header.id, TS_ERR_LIMIT, 0, text);
 }
 
 static void record_drop(struct job *job, enum wire_type type, uint32_t handle)

@@ -6,6 +6,8 @@
 
 /* A message of an attached job. The job may be freed on return. */
 void job_request(struct job *job, struct wire_message *message);
+/* The same for one whose descriptors could not be taken: it is refused. */
+void job_request_no_files(struct job *job, const struct wire_message *message);
 /* WIRE_REPLY of a worker. */
 void job_request_answered(struct worker_process *worker, const struct wire_message *message);
 /* The worker did not answer in time. */

@@ -48,26 +48,34 @@ static int socket_listen(const struct addrinfo *info)
     return -1;
 }
 
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
 /* Port 0: all addresses of the name get the port that the first was given. */
-static void address_port_set(struct sockaddr *address, uint16_t port)
+static void address_port_set(struct sockaddr *any, uint16_t port)
 {
-    if (address->sa_family == AF_INET6)
-        ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
+    union address *address = (union address *)(void *)any;
+
+    if (any->sa_family == AF_INET6)
+        address->v6.sin6_port = htons(port);
     else
-        ((struct sockaddr_in *)(void *)address)->sin_port = htons(port);
+        address->v4.sin_port = htons(port);
 }
 
 static void listener_name(struct listener *listener, int fd)
 {
-    struct sockaddr_storage bound;
+    union address bound;
     socklen_t size = sizeof(bound);
 
-    if (getsockname(fd, (struct sockaddr *)&bound, &size) < 0)
+    memset(&bound, 0, sizeof(bound));
+    if (getsockname(fd, &bound.any, &size) < 0)
         return;
     listener->port =
-        ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-                                          : ((struct sockaddr_in *)(void *)&bound)->sin_port);
-    address_print((struct sockaddr *)&bound, size, listener->address, sizeof(listener->address));
+        ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
+    address_print(&bound.any, size, listener->address, sizeof(listener->address));
 }
 
 static void bind_error(const struct addrinfo *info, int error, char *text, size_t text_size)

@@ -28,12 +28,15 @@ static int directory_make(const char *directory, mode_t mode)
     return chmod(directory, mode) < 0 ? -1 : 1; /* not what the umask leaves of it */
 }
 
-/* Whoever may write in it could put another socket in our place. */
+/* Whoever may write in it could put another socket in our place.
+ * 0; 1 when it was removed again meanwhile; -1 with text. */
 static int directory_check(const char *directory, bool open_to_all, char *text, size_t text_size)
 {
     struct stat st;
 
     if (lstat(directory, &st) < 0) {
+        if (errno == ENOENT)
+            return 1;
         snprintf(text, text_size, "runtime directory %s: %s", directory, strerror(errno));
         return -1;
     }
@@ -50,8 +53,8 @@ static int directory_check(const char *directory, bool open_to_all, char *text, 
     }
     if ((st.st_mode & 022) != 0) {
         snprintf(text, text_size,
-                 "runtime directory %s can be written by other users (mode %04o): run `chmod go-w "
-                 "%s`",
+                 "runtime directory %s can be written by other users (mode %04o): name another "
+                 "with --runtime-dir, or run `chmod go-w %s`",
                  directory, (unsigned)st.st_mode & 07777, directory);
         return -1;
     }
@@ -127,9 +130,9 @@ int lock_take(struct lock *lock, const char *directory, const char *path, const 
             return -1;
         }
         lock->made_directory = lock->made_directory || rc == 1;
-        if (directory_check(directory, open_to_all, text, text_size) < 0)
-            return -1;
-        rc = lock_try(lock, name, text, text_size);
+        rc = directory_check(directory, open_to_all, text, text_size);
+        if (rc == 0)
+            rc = lock_try(lock, name, text, text_size);
         if (rc <= 0)
             return rc;
     }

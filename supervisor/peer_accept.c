@@ -41,7 +41,7 @@ static void guest_refuse(struct peer_guest *guest, _Atomic uint64_t *counter,
     snprintf(text, sizeof(text), "a peer %s", what);
     counters_error_add(gate->counters->error, text);
     if (log_limit_pass(limit, &left_out))
-        log_warning("peer %s %s (%llu more like this)", guest->address, what,
+        log_warning("peer %s %s; %llu others like it were not logged", guest->address, what,
                     (unsigned long long)left_out);
     guest_free(guest);
 }
@@ -159,7 +159,7 @@ static void guest_ready(struct loop_source *source, uint32_t events)
 
 static void guest_address(struct peer_guest *guest)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof(address);
     char host[48] = "?", port[8] = "?";
 

@@ -16,8 +16,7 @@ int peer_route(struct peer_gate *gate, const struct peer_guest *guest, char *tex
     struct wire_message message;
 
     if (job == NULL || job->state == JOB_ENDING) {
-        snprintf(text, text_size, "no process offers segment %s at %s", segment,
-                 supervisor->address);
+        snprintf(text, text_size, "no process offers segment %s", segment);
         return TS_ERR_NOT_FOUND;
     }
     if (job->state != JOB_OPEN || !job->served) {

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "supervisor/supervisor.h"
 
@@ -38,4 +39,15 @@ void report_event(struct log_limit *limit, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     report_line(LOG_LEVEL_INFO, limit, text);
+}
+
+void report_no_files(char *text, size_t text_size)
+{
+    struct rlimit limit = {0};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, text_size,
+             "the supervisor has no file descriptor left (limit %llu, a job needs 5 and 3 for each "
+             "further channel): raise RLIMIT_NOFILE, LimitNOFILE= in its unit",
+             (unsigned long long)limit.rlim_cur);
 }

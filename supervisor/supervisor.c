@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "supervisor/cpu_taken.h"
 #include "supervisor/job.h"
 #include "supervisor/key.h"
 #include "supervisor/peer_route.h"
@@ -101,6 +102,8 @@ static int plan_open(struct supervisor *supervisor, char *text, size_t text_size
 
     if (topology_load(xml, &supervisor->topology, text, text_size) < 0)
         return -1;
+    if (xml == NULL)
+        cpu_taken_mark(supervisor->topology);
     return topology_plan_make(supervisor->topology, options->workers, &supervisor->plan, text,
                               text_size);
 }

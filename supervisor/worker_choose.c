@@ -78,9 +78,9 @@ static void pairs_list(const struct supervisor *supervisor, char *text, size_t t
 {
     size_t length = strlen(text);
 
-    for (unsigned i = 0; i < supervisor->worker_count && length < text_size; i++)
+    for (size_t i = 0; i < supervisor->plan.count && length < text_size; i++)
         length += (size_t)snprintf(text + length, text_size - length, "%s%s", i > 0 ? ", " : "",
-                                   supervisor->workers[i].pair->name);
+                                   supervisor->plan.pair[i].name);
 }
 
 struct worker_process *worker_choose(struct supervisor *supervisor, const char *wanted, int cpu,

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "shm/list.h"
 
 #define RETRY_MS 20u
 
 struct link_item {
-    struct list node;
+    struct link_item *next;
     int fds[WIRE_FDS_MAX];
     int fd_count;
     struct wire_header header;
@@ -20,12 +21,6 @@ struct link_item {
 
 static void link_ready(struct loop_source *source, uint32_t events);
 static void link_timer(struct timer *timer);
-
-void worker_link_init(struct worker_link *link)
-{
-    link->fd = -1;
-    list_init(&link->queue);
-}
 
 int worker_link_open(struct worker_link *link, struct loop *loop, int fd)
 {
@@ -45,6 +40,15 @@ static void item_free(struct link_item *item)
     free(item);
 }
 
+static struct link_item *queue_take(struct worker_link *link)
+{
+    struct link_item *item = link->first;
+
+    link->first = item->next;
+    link->queued--;
+    return item;
+}
+
 void worker_link_close(struct worker_link *link)
 {
     if (link->fd < 0)
@@ -53,9 +57,8 @@ void worker_link_close(struct worker_link *link)
     timer_clear(&link->loop->timers, &link->timer);
     close(link->fd);
     link->fd = -1;
-    list_each(node, next, &link->queue) item_free(list_entry(node, struct link_item, node));
-    list_init(&link->queue);
-    link->queued = 0;
+    while (link->first != NULL)
+        item_free(queue_take(link));
 }
 
 static struct link_item *item_new(const struct wire_message *message)
@@ -64,6 +67,7 @@ static struct link_item *item_new(const struct wire_message *message)
 
     if (item == NULL)
         return NULL;
+    item->next = NULL;
     item->header = message->header;
     item->fd_count = 0;
     memcpy(item->body, message->body.bytes, message->header.length);
@@ -117,12 +121,15 @@ static void link_queue(struct worker_link *link, const struct wire_message *mess
         link_break(link);
         return;
     }
-    if (list_empty(&link->queue)) {
+    if (link->first == NULL) {
+        link->first = item;
         link->progress_ns = clock_now();
         loop_change(link->loop, &link->source, EPOLLIN | EPOLLOUT);
         loop_timer_set(link->loop, &link->timer, WORKER_LINK_STUCK_MS);
+    } else {
+        link->last->next = item;
     }
-    list_append(&link->queue, &item->node);
+    link->last = item;
     link->queued++;
 }
 
@@ -132,7 +139,7 @@ void worker_link_send(struct worker_link *link, const struct wire_message *messa
 
     if (link->fd < 0)
         return;
-    if (list_empty(&link->queue))
+    if (link->first == NULL)
         rc = wire_send(link->fd, message);
     if (rc == TS_AGAIN || (rc == TS_ERR_SYSTEM && error_passes(errno)))
         link_queue(link, message);
@@ -143,9 +150,8 @@ void worker_link_send(struct worker_link *link, const struct wire_message *messa
 
 static void link_flush(struct worker_link *link)
 {
-    while (!list_empty(&link->queue)) {
-        struct link_item *item = list_entry(link->queue.next, struct link_item, node);
-        int rc = item_send(link->fd, item);
+    while (link->first != NULL) {
+        int rc = item_send(link->fd, link->first);
 
         if (rc == TS_AGAIN)
             return;
@@ -158,9 +164,7 @@ static void link_flush(struct worker_link *link)
             link_break(link);
             return;
         }
-        list_remove(&item->node);
-        item_free(item);
-        link->queued--;
+        item_free(queue_take(link));
         link->progress_ns = clock_now();
     }
     timer_clear(&link->loop->timers, &link->timer);

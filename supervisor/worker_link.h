@@ -3,7 +3,6 @@
 #ifndef TESUP_SUPERVISOR_WORKER_LINK_H
 #define TESUP_SUPERVISOR_WORKER_LINK_H
 
-#include "shm/list.h"
 #include "shm/wire.h"
 #include "supervisor/loop.h"
 
@@ -11,11 +10,14 @@
 #define WORKER_LINK_STUCK_MS  30000u
 #define WORKER_LINK_BATCH     64 /* messages received per turn */
 
+struct link_item;
+
+/* Begins as {.fd = -1}, closed. */
 struct worker_link {
     struct loop *loop;
     int fd; /* -1 = closed */
     struct loop_source source;
-    struct list queue;
+    struct link_item *first, *last; /* the queue */
     unsigned queued;
     uint64_t progress_ns; /* when the worker last took something, or the queue began */
     struct timer timer;
@@ -25,8 +27,6 @@ struct worker_link {
     void (*broken)(struct worker_link *link, const char *why);
 };
 
-/* Before anything else: makes it a closed link. */
-void worker_link_init(struct worker_link *link);
 /* Takes the non-blocking socket `fd`. 0, or -1 with errno (fd stays the caller's). */
 int worker_link_open(struct worker_link *link, struct loop *loop, int fd);
 void worker_link_close(struct worker_link *link);

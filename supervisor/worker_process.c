@@ -37,7 +37,7 @@ int worker_process_init(struct worker_process *worker, struct supervisor *superv
 {
     *worker = (struct worker_process){
         .supervisor = supervisor, .index = index, .pair = pair, .pidfd = -1, .report = -1};
-    worker_link_init(&worker->link);
+    worker->link.fd = -1;
     worker->link.received = worker_received;
     worker->link.drained = worker_drained;
     worker->link.broken = worker_broken;
@@ -189,8 +189,10 @@ static void worker_exited(struct loop_source *source, uint32_t events)
 
 static void worker_spawn_now(struct worker_process *worker)
 {
-    struct worker_place place = {
-        .name = worker->pair->name, .cpu = worker->pair->cpu, .node = worker->pair->node};
+    struct worker_place place = {.name = worker->pair->name,
+                                 .cpu = worker->pair->cpu,
+                                 .node = worker->pair->node,
+                                 .foreground = worker->supervisor->options.foreground};
     struct worker_spawned spawned;
     char text[COUNTERS_TEXT + PATH_MAX];
 

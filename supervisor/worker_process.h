@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "shm/counters.h"
+#include "shm/list.h"
 #include "shm/table.h"
 #include "supervisor/worker_fsm.h"
 #include "supervisor/worker_link.h"

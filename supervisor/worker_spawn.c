@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -109,15 +110,19 @@ static void child_bind_memory(int node, int report)
         dprintf(report, "memory policy is not node %d after it was set; ", node);
 }
 
-/* Signal mask, standard input and output are the supervisor's own business. */
-static void child_inheritance_reset(void)
+/* Signal mask, standard input and output are the supervisor's own business.  In the background the
+ * terminal or pipe of who started us must not be held either; a log file may. */
+static void child_inheritance_reset(bool foreground)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct stat log;
     sigset_t none;
 
     if (nothing >= 0) {
         dup2(nothing, STDIN_FILENO);
         dup2(nothing, STDOUT_FILENO);
+        if (!foreground && (fstat(STDERR_FILENO, &log) < 0 || !S_ISREG(log.st_mode)))
+            dup2(nothing, STDERR_FILENO);
     }
 
     sigemptyset(&none);
@@ -137,7 +142,7 @@ _Noreturn static void child_run(const struct worker_place *place, const char *pr
     /* The parent may have died before the first call: then nobody sends the signal. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(126);
-    child_inheritance_reset();
+    child_inheritance_reset(place->foreground);
     if (place->cpu >= 0)
         child_pin(place->cpu, report);
     if (place->node >= 0)

@@ -2,6 +2,7 @@
 #ifndef TESUP_SUPERVISOR_WORKER_SPAWN_H
 #define TESUP_SUPERVISOR_WORKER_SPAWN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -9,8 +10,9 @@
 
 struct worker_place {
     const char *name;
-    int cpu;  /* -1 = not pinned */
-    int node; /* -1 = memory where it comes from */
+    int cpu;         /* -1 = not pinned */
+    int node;        /* -1 = memory where it comes from */
+    bool foreground; /* it may keep our standard error */
 };
 
 struct worker_spawned {

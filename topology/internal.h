@@ -15,6 +15,7 @@ struct topology_node_sets {
 
 struct topology {
     hwloc_topology_t hwloc;
+    hwloc_bitmap_t taken; /* CPUs of other daemons' workers */
     size_t node_count;
     struct topology_node *node; /* by os_index, ascending */
     struct topology_node_sets *sets;

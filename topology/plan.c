@@ -10,6 +10,7 @@ struct cpu {
     size_t node; /* index into topology->node */
     size_t core; /* index into draft->core_load */
     unsigned load;
+    bool taken; /* by another daemon's worker */
 };
 
 /* What is given away so far. */
@@ -63,6 +64,7 @@ static int draft_make(const struct topology *topology, struct draft *draft)
         {
             size_t own = draft->cpu_count++;
             draft->cpu[own] = (struct cpu){.os_index = id, .node = i};
+            draft->cpu[own].taken = hwloc_bitmap_isset(topology->taken, (unsigned)id) != 0;
             draft->cpu[own].core = core_number(topology, draft, own);
         }
         hwloc_bitmap_foreach_end();
@@ -74,8 +76,10 @@ static int draft_make(const struct topology *topology, struct draft *draft)
  * the kernel's order. */
 static bool cpu_is_better(const struct draft *draft, const struct cpu *a, const struct cpu *b)
 {
-    if (a->load != b->load)
-        return a->load < b->load;
+    unsigned load_a = a->load + a->taken, load_b = b->load + b->taken;
+
+    if (load_a != load_b)
+        return load_a < load_b;
     if (draft->core_load[a->core] != draft->core_load[b->core])
         return draft->core_load[a->core] < draft->core_load[b->core];
     return draft->node_load[a->node] < draft->node_load[b->node];
@@ -120,6 +124,9 @@ static void reason_print(const struct draft *draft, const struct topology_plan *
     if (cpu->load > 0)
         snprintf(company, sizeof(company), "; shares CPU %d with %s: more workers than CPUs",
                  cpu->os_index, neighbour_name(draft, plan, cpu));
+    else if (cpu->taken)
+        snprintf(company, sizeof(company), "; shares CPU %d with another daemon's worker",
+                 cpu->os_index);
     else if (draft->core_load[cpu->core] > 0)
         snprintf(company, sizeof(company), "; SMT sibling of %s: no core is free",
                  neighbour_name(draft, plan, cpu));

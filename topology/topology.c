@@ -82,8 +82,12 @@ int topology_load(const char *xml, struct topology **topology, char *text, size_
 {
     struct topology *made = calloc(1, sizeof(*made));
 
-    if (!made)
+    if (made)
+        made->taken = hwloc_bitmap_alloc();
+    if (!made || !made->taken) {
+        topology_free(made);
         return topology_fail(text, text_size, "no memory for the topology");
+    }
     int rc = xml ? load_file(made, xml, text, text_size) : load_live(made, text, text_size);
     if (rc < 0 || topology_nodes_fill(made, !xml, text, text_size) < 0 ||
         topology_devices_fill(made, text, text_size) < 0) {
@@ -107,7 +111,13 @@ void topology_free(struct topology *topology)
     free(topology->device);
     if (topology->hwloc)
         hwloc_topology_destroy(topology->hwloc);
+    hwloc_bitmap_free(topology->taken);
     free(topology);
+}
+
+void topology_mark_taken(struct topology *topology, unsigned cpu)
+{
+    hwloc_bitmap_set(topology->taken, cpu);
 }
 
 size_t topology_nodes(const struct topology *topology, const struct topology_node **nodes)

@@ -56,6 +56,9 @@ void topology_free(struct topology *topology);
 size_t topology_nodes(const struct topology *topology, const struct topology_node **nodes);
 size_t topology_devices(const struct topology *topology, const struct topology_device **devices);
 
+/* Says that another daemon's worker is pinned to this CPU: the plan takes it after free ones. */
+void topology_mark_taken(struct topology *topology, unsigned cpu);
+
 /* Makes the plan. `workers` 0: one tcp worker per NUMA node with usable CPUs; else exactly that
  * many (at most TOPOLOGY_PAIRS_MAX), spread over the nodes, named tcp@nodeN, tcp@nodeN.1, …
  * Never two workers on one core while a free one is left, SMT siblings last; with more workers than

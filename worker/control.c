@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "shm/err.h"
@@ -230,6 +231,21 @@ static void control_dispatch(struct worker *worker, struct wire_message *message
         handle(worker, session, message);
 }
 
+/* Its descriptors could not be taken: a refusal, not the end of all the other jobs. */
+static void control_refuse(struct worker *worker, const struct wire_message *message)
+{
+    struct rlimit limit = {0};
+    char text[PROTO_TEXT_MAX];
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, sizeof(text),
+             "worker %s may open no more files (RLIMIT_NOFILE is %llu): raise it for the "
+             "supervisor, LimitNOFILE= in its unit",
+             worker->config.name, (unsigned long long)limit.rlim_cur);
+    worker_error(worker, &worker->job_limit, "a request was refused: %s", text);
+    answer(worker, message, TS_ERR_LIMIT, 0, text);
+}
+
 static void control_on_ready(struct source *source, uint32_t events)
 {
     struct worker *worker = list_entry(source, struct worker, control);
@@ -238,8 +254,11 @@ static void control_on_ready(struct source *source, uint32_t events)
 
     if ((events & EPOLLOUT) != 0)
         control_flush(worker);
-    while ((rc = wire_receive(source->fd, &message)) == TS_OK) {
-        control_dispatch(worker, &message);
+    while ((rc = wire_receive(source->fd, &message)) == TS_OK || rc == TS_ERR_LIMIT) {
+        if (rc == TS_OK)
+            control_dispatch(worker, &message);
+        else
+            control_refuse(worker, &message);
         wire_message_close(&message);
     }
     if (rc != TS_AGAIN)

@@ -225,9 +225,10 @@ static void action_connect(struct endpoint *endpoint)
     endpoint->initiated = true;
     endpoint->known = false;
     endpoint->generation = ++worker->generation;
+    snprintf(endpoint->asked, sizeof(endpoint->asked), "%s", remote->where.segment);
     timer_set(&worker->timers, &endpoint->timer,
               clock_now() + worker->config.connect_ms * CLOCK_NS_PER_MS);
-    connect_start(endpoint, remote->where.segment);
+    connect_start(endpoint, endpoint->asked);
 }
 
 static void action_retry(struct endpoint *endpoint, int status, const char *why)
@@ -311,6 +312,18 @@ static void action_close(struct endpoint *endpoint)
         list_append(&endpoint->worker->lost, &endpoint->lost);
 }
 
+static void action_refuse(struct endpoint *endpoint, int status, const char *why)
+{
+    char text[PROTO_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "%.120s: %.120s", endpoint->address, why);
+    list_each(node, following, &endpoint->remotes)
+    {
+        remote_on_refused(list_entry(node, struct remote, link), status, text);
+    }
+    action_close(endpoint);
+}
+
 void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int status,
                      const char *why)
 {
@@ -347,8 +360,7 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
         action_lose(endpoint, status, why);
         break;
     case ACTION_REFUSE:
-        endpoint_fail_remotes(endpoint, status, why);
-        action_close(endpoint);
+        action_refuse(endpoint, status, why);
         break;
     case ACTION_DRAIN:
         action_drain(endpoint);
@@ -424,6 +436,8 @@ void endpoint_free(struct endpoint *endpoint)
 {
     struct worker *worker = endpoint->worker;
 
+    if (endpoint->bye_sent && endpoint->link != NULL)
+        endpoint->link->ops->do_work(endpoint->link); /* the peer waits for our BYE */
     endpoint_drop_link(endpoint);
     while (!list_empty(&endpoint->remotes)) {
         struct remote *remote = list_entry(endpoint->remotes.next, struct remote, link);

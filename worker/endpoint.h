@@ -45,6 +45,7 @@ struct endpoint {
     struct list lost;    /* in worker's list of links to close; self-linked when not */
     char address[LAYOUT_NAME_MAX]; /* HOST:PORT of the peer's supervisor */
     char peer_name[PROTO_LABEL_MAX];
+    char asked[PROTO_LABEL_MAX];   /* segment of the present handshake */
     struct connect connect;        /* while connecting and shaking hands */
     struct link *link;
     struct timer timer;

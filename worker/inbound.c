@@ -31,14 +31,14 @@ static void inbound_answer(struct endpoint *endpoint, const struct frame *ask, i
     endpoint->link->ops->send(endpoint->link, &frame, text, frame.length, NULL, 0);
 }
 
-/* A sender's window: generous while there are few, never less than one full notification. */
+/* A sender's window: generous while there are few, never less than one full notification while a
+ * quarter of the window is kept back (inbound_return_credit). */
 static uint64_t inbound_window(const struct session *session, uint32_t notify_max)
 {
-    uint64_t least = notify_cost(notify_max, 0);
+    uint64_t least = notify_cost(notify_max, 0) * 4 / 3 + 1;
     uint64_t best = WINDOW_BEST > least ? WINDOW_BEST : least;
-    uint64_t left = NOTIFY_BUDGET_MAX > session->notify_budget
-                        ? NOTIFY_BUDGET_MAX - session->notify_budget
-                        : 0;
+    uint64_t left =
+        NOTIFY_BUDGET_MAX > session->notify_budget ? NOTIFY_BUDGET_MAX - session->notify_budget : 0;
 
     if (left < least)
         return 0;
@@ -166,8 +166,8 @@ static int inbound_deliver(struct inbound *inbound, const struct notify_record *
                            const uint8_t *body)
 {
     struct session *session = inbound->session;
-    int rc = channel_deliver(session->mailbox, record, inbound->sender, body,
-                             body + record->name_len);
+    int rc =
+        channel_deliver(session->mailbox, record, inbound->sender, body, body + record->name_len);
 
     if (rc != TS_OK)
         return rc;

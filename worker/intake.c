@@ -85,6 +85,15 @@ static int intake_room(struct channel *channel, uint64_t *count)
     return rc;
 }
 
+bool intake_has_work(struct channel *channel)
+{
+    uint64_t count;
+
+    if (channel->session->killed)
+        return false;
+    return intake_room(channel, &count) != TS_OK || count > 0;
+}
+
 int intake_do_work(struct channel *channel)
 {
     struct session *session = channel->session;

@@ -6,5 +6,8 @@
 
 /* Takes up to one batch. Returns how many were taken. */
 int intake_do_work(struct channel *channel);
+/* Is there something to take?  False also when the job's completions have no room: it must first
+ * read them, and a job that never does must not keep the worker awake. */
+bool intake_has_work(struct channel *channel);
 
 #endif

@@ -102,8 +102,7 @@ static void stats_on_turn(struct worker *worker, int done)
         atomic_set(&stats->heartbeat_ns, now);
 }
 
-/* Everything that needs no sleep. Returns how much was done. */
-static int worker_do_work(struct worker *worker)
+int worker_do_work(struct worker *worker)
 {
     int done = timer_heap_run(&worker->timers, worker->now);
 
@@ -123,11 +122,9 @@ static bool worker_arm(struct worker *worker)
     list_each(node, following, &worker->channels)
     {
         struct channel *channel = list_entry(node, struct channel, link);
-        uint64_t ready = 0;
 
         doorbell_arm(&channel->own_bell);
-        if (!channel->session->killed)
-            work |= ring_consumer_ready(&channel->sq, &ready) != TS_OK || ready > 0;
+        work |= intake_has_work(channel);
     }
     list_each(node, following, &worker->polled_links)
     {
@@ -198,7 +195,7 @@ static void worker_loop(struct worker *worker)
     }
 }
 
-static int worker_init(struct worker *worker, int control_fd)
+int worker_init(struct worker *worker, int control_fd)
 {
     memset(worker, 0, sizeof(*worker));
     list_init(&worker->control_queue);
@@ -223,7 +220,7 @@ static int worker_init(struct worker *worker, int control_fd)
     return worker->self != NULL ? 0 : -1;
 }
 
-static void worker_fini(struct worker *worker)
+void worker_fini(struct worker *worker)
 {
     while (!list_empty(&worker->sessions))
         session_delete(list_entry(worker->sessions.next, struct session, link));

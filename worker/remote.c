@@ -114,21 +114,22 @@ err_free:
     return rc;
 }
 
-/* Ends every request that still needs this remote; those being moved are stopped first. */
+/* Ends the requests that wait for the segment, and the notifications that wait for their turn or for
+ * credit. Those being moved end by themselves, and take those behind them along. */
 static void remote_stop_requests(struct remote *remote, int status)
 {
+    while (!list_empty(&remote->waiting))
+        request_stop(list_entry(remote->waiting.next, struct request, waiting), status);
     for (unsigned i = 0; i < SESSION_CHANNELS_MAX; i++) {
-        list_each(node, following, &remote->order[i])
-        {
-            request_try_notify(list_entry(node, struct request, order));
-        }
-    }
-    while (!list_empty(&remote->waiting)) {
-        struct request *request =
-            list_entry(remote->waiting.next, struct request, waiting);
+        struct list *order = &remote->order[i];
+        struct request *first = NULL;
 
-        list_remove(&request->waiting);
-        request_stop(request, status);
+        /* Each stop removes at least the first, until one is met that goes on for good reason. */
+        while (!list_empty(order) && list_entry(order->next, struct request, order) != first) {
+            first = list_entry(order->next, struct request, order);
+            if (first->state == REQUEST_NOTIFYING)
+                request_stop(first, status);
+        }
     }
 }
 
@@ -138,7 +139,8 @@ void remote_free(struct remote *remote)
     struct endpoint *endpoint = remote->endpoint;
 
     timer_clear(&session->worker->timers, &remote->timer);
-    if (endpoint != NULL && endpoint->state == ENDPOINT_READY && remote->state == REMOTE_OPEN) {
+    if (endpoint != NULL && endpoint->state == ENDPOINT_READY && remote->wire != 0 &&
+        remote->open != 0) {
         struct frame frame = {.type = FRAME_CLOSE, .open = remote->open};
 
         endpoint->link->ops->send(endpoint->link, &frame, NULL, 0, NULL, 0);
@@ -222,6 +224,7 @@ void remote_on_endpoint_ready(struct remote *remote)
     }
     frame.request = remote->wire;
     remote->state = REMOTE_OPENING;
+    remote->open = 0;
     link->ops->send(link, &frame, &ask, sizeof(ask), NULL, 0);
 }
 
@@ -244,8 +247,22 @@ void remote_fail(struct remote *remote, int status, const char *text)
         return;
     }
     /* It may come back: only those who wait now are told that nothing was sent. */
-    while (!list_empty(&remote->waiting))
-        request_stop(list_entry(remote->waiting.next, struct request, waiting), status);
+    remote_stop_requests(remote, status);
+}
+
+void remote_on_refused(struct remote *remote, int status, const char *text)
+{
+    char why[PROTO_TEXT_MAX] = "";
+
+    if (strcmp(remote->where.segment, remote->endpoint->asked) == 0) {
+        remote_answer(remote, status, text);
+        remote_on_gone(remote, remote->was_open ? TS_ERR_GONE : status);
+        return;
+    }
+    /* The no was meant for another segment of that host: ask for this one by itself. */
+    remote_leave(remote);
+    if (remote_reach(remote, why, sizeof(why)) != TS_OK)
+        remote_on_gone(remote, TS_ERR_LIMIT);
 }
 
 void remote_on_opened(struct remote *remote, const struct frame *frame, const char *text)

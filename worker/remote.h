@@ -53,7 +53,9 @@ void remote_on_endpoint_lost(struct remote *remote);   /* back to CONNECTING */
 void remote_on_opened(struct remote *remote, const struct frame *frame, const char *text);
 void remote_on_gone(struct remote *remote, int status);
 void remote_on_credit(struct remote *remote, uint64_t bytes);
-/* The endpoint gave up: whoever waits is told. */
+/* The host said a final no to the segment that its endpoint asked for. */
+void remote_on_refused(struct remote *remote, int status, const char *text);
+/* The endpoint could not be reached for a while: whoever waits is told. */
 void remote_fail(struct remote *remote, int status, const char *text);
 
 /* Bytes of credit that a notification costs: payload and a record's header. */

@@ -133,7 +133,7 @@ void request_try_notify(struct request *request)
 
     if (!request->notify_pending || order->next != &request->order)
         return;
-    if (!request->moved && !request->posted)
+    if (!request->moved && (!request->posted || request->transfer.fault != TS_OK))
         return;
     if (request->moved && request_final_status(request) != TS_OK &&
         (request->flags & SQE_FLAG_NOTIFY_ALWAYS) == 0) {
@@ -143,7 +143,7 @@ void request_try_notify(struct request *request)
     if (remote->state != REMOTE_OPEN) {
         if (remote->state == REMOTE_GONE && request->moved)
             request_skip_notify(request, request->moved_status != TS_OK ? request->moved_status
-                                                                         : remote->gone_status);
+                                                                        : remote->gone_status);
         return;
     }
     if (request->name_len + request->msg_len > remote->notify_max) {
@@ -206,9 +206,7 @@ void request_on_link_lost(struct request *request)
     table_remove(&request_endpoint(request)->wire, transfer->wire);
     transfer->wire = 0;
     if (transfer->started || request->stop_status != TS_OK) {
-        request_on_moved(request,
-                         transfer->started ? TS_ERR_UNCERTAIN : request->stop_status,
-                         0);
+        request_on_moved(request, transfer->started ? TS_ERR_UNCERTAIN : request->stop_status, 0);
         return;
     }
     request->state = REQUEST_WAITING; /* nothing of it was sent: it may go over the next link */
@@ -264,8 +262,10 @@ void request_stop(struct request *request, int status)
         endpoint->link->ops->cancel(endpoint->link, &request->transfer);
         return;
     }
-    if (request->state == REQUEST_WAITING)
+    if (request->state == REQUEST_WAITING) {
+        list_remove(&request->waiting);
         request_on_moved(request, status, 0);
+    }
     /* Still here: the notification waits.  One that must arrive in any case goes on waiting, until
      * its deadline; any other is dropped. */
     if (request->state == REQUEST_NOTIFYING && request->notify_pending &&
@@ -348,6 +348,12 @@ static int request_fill(struct request *request, const struct sqe *sqe,
     return rc;
 }
 
+/* A transfer that cannot even begin has an outcome, too. */
+static bool request_tells_always(const struct request *request)
+{
+    return request->notify_pending && (request->flags & SQE_FLAG_NOTIFY_ALWAYS) != 0;
+}
+
 void request_start(struct request *request, const struct sqe *sqe,
                    const struct notify_record *record, const uint8_t *body)
 {
@@ -371,20 +377,21 @@ void request_start(struct request *request, const struct sqe *sqe,
         return;
     }
     rc = request_fill(request, sqe, record, body);
-    if (rc != TS_OK) {
+    if (rc != TS_OK && !request_tells_always(request)) {
         request_finish(request, rc);
         return;
     }
     if (request->notify_pending)
         list_append(request_order(request), &request->order);
-    if (request->remote->state == REMOTE_OPEN)
+    if (rc != TS_OK)
+        request_on_moved(request, rc, 0);
+    else if (request->remote->state == REMOTE_OPEN)
         request_resume(request);
     else
         list_append(&request->remote->waiting, &request->waiting);
     request_keep_body(request);
     if (request->state != REQUEST_FREE && deadline_ms != 0)
-        timer_set(&worker->timers, &request->deadline,
-                  worker->now + deadline_ms * CLOCK_NS_PER_MS);
+        timer_set(&worker->timers, &request->deadline, worker->now + deadline_ms * CLOCK_NS_PER_MS);
 }
 
 void request_discard(struct request *request)

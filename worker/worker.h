@@ -47,6 +47,12 @@ struct worker {
 void worker_error(struct worker *worker, struct log_limit *limit, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The parts of worker_run. init waits for the configuration on `control_fd`: 0 or -1. */
+int worker_init(struct worker *worker, int control_fd);
+/* One loop turn: everything that needs no sleep, at worker->now. Returns how much was done. */
+int worker_do_work(struct worker *worker);
+void worker_fini(struct worker *worker);
+
 /* Runs until the supervisor is gone or a drain ended. The process's exit code. */
 int worker_run(int control_fd, const char *name);
 

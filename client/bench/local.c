@@ -89,10 +89,15 @@ static void log_show(const char *path)
     fclose(file);
 }
 
+static void log_path(const struct local *local, int i, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/%s.log", local->directory, supervisor_names[i]);
+}
+
 /* Starts it and waits for the line that begins with `word`; what follows goes to `rest`.
- * 0, or the exit code of the benchmark. */
+ * `log` is of the supervisor that knows why not. 0, or the exit code of the benchmark. */
 static int ready_start(const struct local *local, struct process *process,
-                       const struct process_plan *plan, const char *what, const char *word,
+                       const struct process_plan *plan, const char *log, const char *word,
                        char *rest, size_t size)
 {
     char line[2 * LOCAL_TEXT];
@@ -108,9 +113,9 @@ static int ready_start(const struct local *local, struct process *process,
     }
     if (got == -2)
         return signal_code(local);
-    fprintf(stderr, "tesup bench: %s (%s) did not say '%s'; it said:\n", what, plan->path, word);
-    if (plan->error_file)
-        log_show(plan->error_file);
+    fprintf(stderr, "tesup bench: `%s %s` did not say '%s'; its supervisor's last words:\n",
+            plan->path, plan->argv[1], word);
+    log_show(log);
     return EXIT_FAILURE;
 }
 
@@ -150,9 +155,9 @@ static int supervisor_start(struct local *local, int i)
 
     process_tesup_find(tesup);
     snprintf(key, sizeof(key), "%s/peer.key", local->directory);
-    snprintf(log, sizeof(log), "%s/%s.log", local->directory, supervisor_names[i]);
-    return ready_start(local, &local->supervisor[i], &plan, "the supervisor", "listening on ",
-                       address, sizeof(address));
+    log_path(local, i, log);
+    return ready_start(local, &local->supervisor[i], &plan, log, "listening on ", address,
+                       sizeof(address));
 }
 
 static void socket_variable(const struct local *local, int i, char *variable, size_t size)
@@ -162,15 +167,16 @@ static void socket_variable(const struct local *local, int i, char *variable, si
 
 static int target_start(struct local *local)
 {
-    char variable[PATH_MAX];
+    char variable[PATH_MAX], log[PATH_MAX];
     const char *const argv[] = {"tesup bench", "target", NULL};
     const char *const variables[] = {variable, NULL};
     const struct process_plan plan = {
         .path = LOCAL_SELF, .argv = argv, .variable = variables, .capture_output = 1};
 
     socket_variable(local, 0, variable, sizeof(variable));
-    return ready_start(local, &local->target, &plan, "the target job", "target ",
-                       local->target_name, sizeof(local->target_name));
+    log_path(local, 0, log);
+    return ready_start(local, &local->target, &plan, log, "target ", local->target_name,
+                       sizeof(local->target_name));
 }
 
 /* The initiator gets our own command line, with "local" replaced by what it is to do. */
@@ -200,7 +206,22 @@ static int initiator_execute(struct local *local, int argc, char **argv)
     return code == -2 ? signal_code(local) : code;
 }
 
-static void local_clean(struct local *local, int code)
+/* A supervisor that does not end well makes a good run a bad one: its last words are shown. */
+static int supervisor_stop(struct local *local, int i, int code)
+{
+    char log[PATH_MAX];
+    int ended = process_stop(&local->supervisor[i], LOCAL_DRAIN_MS);
+
+    if (ended == 0 || code != EXIT_SUCCESS)
+        return code;
+    log_path(local, i, log);
+    fprintf(stderr, "tesup bench: the supervisor ended with code %d; it said:\n", ended);
+    log_show(log);
+    return EXIT_FAILURE;
+}
+
+/* Returns what becomes of `code`. */
+static int local_clean(struct local *local, int code)
 {
     process_stop(&local->initiator, LOCAL_JOB_MS);
     /* After a good run the target ends by itself. */
@@ -208,11 +229,12 @@ static void local_clean(struct local *local, int code)
         process_wait(&local->target, clock_now_ns() + LOCAL_JOB_MS * CLOCK_NS_PER_MS, -1);
     process_stop(&local->target, LOCAL_JOB_MS);
     for (int i = 0; i < 2; i++)
-        process_stop(&local->supervisor[i], LOCAL_DRAIN_MS);
+        code = supervisor_stop(local, i, code);
     if (local->directory[0])
         nftw(local->directory, entry_remove, 16, FTW_DEPTH | FTW_PHYS);
     if (local->signal_fd >= 0)
         close(local->signal_fd);
+    return code;
 }
 
 int local_run(const struct bench_options *options, int argc, char **argv)
@@ -235,6 +257,5 @@ int local_run(const struct bench_options *options, int argc, char **argv)
         code = initiator_execute(&local, argc, argv);
 
 out:
-    local_clean(&local, code);
-    return code;
+    return local_clean(&local, code);
 }

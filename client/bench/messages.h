@@ -23,7 +23,7 @@
 /* Both hosts must agree; a foreign byte order shows as an unknown magic. */
 #define MESSAGE_MAGIC    UINT32_C(0x31424254) /* "TBB1" */
 #define MESSAGE_NAME     "tesup-bench"
-#define MESSAGE_TEXT_MAX 256u
+#define MESSAGE_TEXT_MAX 640u
 #define MESSAGE_SIZE_MAX 16384u
 
 enum message_kind {

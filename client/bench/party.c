@@ -93,7 +93,7 @@ static int message_accept(struct party *party, struct party_event *event)
     const struct message_head *head = (const struct message_head *)party->inbox;
 
     if (note->kind == TESUP_NOTIFICATION_EVENT)
-        return party_fail(party, "%s is gone: %s", party->peer, tesup_strerror(note->status));
+        return party_fail(party, "lost %s: %s", party->peer, tesup_strerror(note->status));
     if (note->msg_len <= sizeof(party->inbox) && note->msg_len > 0)
         memcpy(party->inbox, note->msg, note->msg_len);
     if (note->msg_len > sizeof(party->inbox) || !message_is_ours(head, note->msg_len))
@@ -247,12 +247,12 @@ int party_message_send(struct party *party, struct message_head *message, size_t
 void party_failure_send(struct party *party)
 {
     struct message_failed failed;
-    char error[PARTY_ERROR_MAX];
+    char error[MESSAGE_TEXT_MAX];
 
     if (!party->session || !party->remote || party->peer_failed)
         return;
     memset(&failed, 0, sizeof(failed));
-    snprintf(failed.text, sizeof(failed.text), "%s", party->error);
+    memcpy(failed.text, party->error, sizeof(failed.text));
     memcpy(error, party->error, sizeof(error));
     /* It may be gone already: then our own sentence stays the one to print. */
     party_message_send(party, &failed.head, sizeof(failed), MESSAGE_FAILED);

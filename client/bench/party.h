@@ -12,11 +12,10 @@
 #include "client/bench/options.h"
 #include "tesup.h"
 
-#define PARTY_FOREVER   UINT64_MAX
-#define PARTY_REPLY_NS  (UINT64_C(30) * 1000000000) /* an answer that needs no transfer */
-#define PARTY_NAME_MAX  512u
-#define PARTY_CQ_BATCH  64u
-#define PARTY_ERROR_MAX 640u
+#define PARTY_FOREVER  UINT64_MAX
+#define PARTY_REPLY_NS (UINT64_C(30) * 1000000000) /* an answer that needs no transfer */
+#define PARTY_NAME_MAX 512u
+#define PARTY_CQ_BATCH 64u
 
 struct party {
     struct tesup_session *session;
@@ -29,7 +28,7 @@ struct party {
     struct tesup_completion completions[PARTY_CQ_BATCH];
     uint64_t inbox[MESSAGE_SIZE_MAX / 8]; /* the message, aligned as the ring does not promise */
     char peer[PARTY_NAME_MAX];
-    char error[PARTY_ERROR_MAX];
+    char error[MESSAGE_TEXT_MAX];
 };
 
 enum party_event_kind { PARTY_COMPLETION = 1, PARTY_MESSAGE = 2 };

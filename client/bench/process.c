@@ -111,15 +111,16 @@ int process_wait(struct process *process, uint64_t deadline_ns, int signal_fd)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void process_stop(struct process *process, uint32_t grace_ms)
+int process_stop(struct process *process, uint32_t grace_ms)
 {
     if (process->pid == 0)
-        return;
+        return 0;
     kill(process->pid, SIGTERM);
-    if (process_wait(process, clock_now_ns() + grace_ms * CLOCK_NS_PER_MS, -1) >= 0)
-        return;
+    int code = process_wait(process, clock_now_ns() + grace_ms * CLOCK_NS_PER_MS, -1);
+    if (code >= 0)
+        return code;
     kill(process->pid, SIGKILL);
-    process_wait(process, UINT64_MAX, -1);
+    return process_wait(process, UINT64_MAX, -1);
 }
 
 int process_line_read(struct process *process, char *line, size_t size, uint64_t deadline_ns,
@@ -144,20 +145,24 @@ int process_line_read(struct process *process, char *line, size_t size, uint64_t
 
 void process_tesup_find(char path[PATH_MAX])
 {
+    /* In the build folder both are neighbours; installed, this one is in libexec/tesup. */
+    static const char *const places[] = {"tesup", "../../bin/tesup"};
     const char *told = getenv("TESUP_BIN");
     char self[PATH_MAX];
 
     snprintf(path, PATH_MAX, "%s", told && *told ? told : "tesup");
     if (told && *told)
         return;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - sizeof("tesup"));
-    if (length <= 0)
-        return;
-    self[length] = '\0';
-    char *slash = strrchr(self, '/');
-    if (!slash)
-        return;
-    memcpy(slash + 1, "tesup", sizeof("tesup"));
-    if (access(self, X_OK) == 0)
-        memcpy(path, self, strlen(self) + 1);
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    while (length > 0 && self[length - 1] != '/')
+        length--;
+    for (size_t i = 0; length > 0 && i < sizeof(places) / sizeof(places[0]); i++) {
+        char candidate[PATH_MAX];
+        int written =
+            snprintf(candidate, sizeof(candidate), "%.*s%s", (int)length, self, places[i]);
+        if (written < PATH_MAX && access(candidate, X_OK) == 0) {
+            memcpy(path, candidate, (size_t)written + 1);
+            return;
+        }
+    }
 }

@@ -28,15 +28,15 @@ int process_start(struct process *process, const struct process_plan *plan);
 /* Waits until it ends; its exit code, 128 + signal, or -1 when the deadline passed.
  * Ends early with -2 when `signal_fd` gets readable (-1: none). */
 int process_wait(struct process *process, uint64_t deadline_ns, int signal_fd);
-/* SIGTERM, then SIGKILL after `grace_ms`. */
-void process_stop(struct process *process, uint32_t grace_ms);
+/* SIGTERM, then SIGKILL after `grace_ms`. As process_wait(); 0 when there is none. */
+int process_stop(struct process *process, uint32_t grace_ms);
 
 /* Reads one line (without the newline) of its output. 0; -1: it ended or the deadline passed;
  * -2: `signal_fd` got readable. */
 int process_line_read(struct process *process, char *line, size_t size, uint64_t deadline_ns,
                       int signal_fd);
 
-/* The tesup program: $TESUP_BIN, else the one next to this program, else "tesup" by PATH. */
+/* The tesup program: $TESUP_BIN, else the one that belongs to this program, else by PATH. */
 void process_tesup_find(char path[PATH_MAX]);
 
 #endif

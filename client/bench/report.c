@@ -61,10 +61,10 @@ static int table_print(const struct result *results, uint32_t count, bool one_cl
     return failed ? -1 : 0;
 }
 
-/* Nanoseconds and bytes per microsecond are what was measured: more digits would be noise. */
-static double thousandths(double value)
+/* What was measured are nanoseconds: more digits would be noise. */
+static double to_nanos(double us)
 {
-    return (double)(long long)(value * 1e3 + 0.5) / 1e3;
+    return (double)(long long)(us * 1e3 + 0.5) / 1e3;
 }
 
 static json_t *row_json(const struct result *result)
@@ -76,10 +76,10 @@ static json_t *row_json(const struct result *result)
                      "notify", options_notify_name(result->notify),             /* */
                      "fabric", result->fabric,                                  /* */
                      "iters", (json_int_t)result->iters,                        /* */
-                     "avg_us", thousandths(result->avg_us),                     /* */
-                     "p50_us", thousandths(result->p50_us),                     /* */
-                     "p99_us", thousandths(result->p99_us),                     /* */
-                     "gb_per_s", thousandths(result->gb_per_s),                 /* */
+                     "avg_us", to_nanos(result->avg_us),                        /* */
+                     "p50_us", to_nanos(result->p50_us),                        /* */
+                     "p99_us", to_nanos(result->p99_us),                        /* */
+                     "gb_per_s", result->gb_per_s,                              /* */
                      "verified", result->verified ? 1 : 0);
 }
 
@@ -92,7 +92,7 @@ static int json_print(const struct result *results, uint32_t count)
     for (uint32_t i = 0; !failed && i < count; i++)
         failed = json_array_append_new(rows, row_json(&results[i]));
     if (!failed)
-        failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+        failed = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(root);
     return failed ? -1 : 0;
@@ -102,7 +102,7 @@ static int csv_print(const struct result *results, uint32_t count)
 {
     puts("op,block_bytes,batch,notify,fabric,iters,avg_us,p50_us,p99_us,gb_per_s,verified");
     for (uint32_t i = 0; i < count; i++)
-        printf("%s,%llu,%u,%s,%s,%u,%.3f,%.3f,%.3f,%.3f,%s\n", options_op_name(results[i].op),
+        printf("%s,%llu,%u,%s,%s,%u,%.3f,%.3f,%.3f,%.6f,%s\n", options_op_name(results[i].op),
                (unsigned long long)results[i].block_bytes, results[i].batch,
                options_notify_name(results[i].notify), results[i].fabric, results[i].iters,
                results[i].avg_us, results[i].p50_us, results[i].p99_us, results[i].gb_per_s,

@@ -10,8 +10,12 @@
  * Error rule: 0 is success, a positive value is a documented outcome (#TESUP_AGAIN), a negative
  * value is an error.  tesup_strerror() gives a phrase, tesup_last_error() the sentence with names.
  *
- * Thread safety: a channel belongs to one thread at a time.  All functions on a #tesup_session are
- * thread-safe.  After fork() the child's calls return #TESUP_ERR_FORKED and touch nothing.
+ * Thread safety: a channel belongs to one thread at a time.  All functions on a #tesup_session but
+ * tesup_detach() are thread-safe; those that ask the supervisor wait for each other.  After fork()
+ * the child's calls return #TESUP_ERR_FORKED; tesup_detach() frees what is the child's.
+ *
+ * Should the supervisor die, the session moves to its successor at the same socket by itself: what
+ * was in flight ends as #TESUP_ERR_UNCERTAIN, and peers must be told the regions' handles again.
  */
 #ifndef TESUP_H
 #define TESUP_H
@@ -55,7 +59,7 @@ extern "C" {
 #define TESUP_NOTIFY_MAX 65528u /**< name + message bytes that always fit */
 
 struct tesup_session; /**< one attachment of a process */
-struct tesup_channel; /**< one pair of rings, for one thread */
+struct tesup_channel; /**< one set of rings, for one thread */
 
 /** Handles are (index, generation); 0 is never valid. A stale one gives #TESUP_ERR_GONE. */
 typedef uint32_t tesup_region_t;
@@ -66,12 +70,12 @@ struct tesup_options {
     const char *socket;  /**< supervisor's socket; default `$TESUP_SOCKET`, then the default path */
     const char *segment; /**< name of this process's segment; default unique per process */
     const char *pair;    /**< worker by pair, NIC or GPU name; default: the NUMA node we run on */
-    uint32_t slots;      /**< requests in flight per channel, power of two ≤ 4096; default 1024 */
+    uint32_t slots;      /**< requests in flight per channel: 16, 32 … 4096; default 1024 */
     uint32_t timeout_ms; /**< for attach and later control calls; default 10,000 */
     uint32_t flags;      /**< TESUP_SHARE_* */
 };
 
-#define TESUP_SHARE_UID 0u /**< peers' jobs of the same uid may open this segment (default) */
+#define TESUP_SHARE_UID 0u /**< jobs of the same uid and of root may open it (default) */
 #define TESUP_SHARE_ALL 1u /**< jobs of any uid on authenticated peers may open it */
 
 /** Region access: what remote jobs may do. Local use is always allowed. */
@@ -89,23 +93,25 @@ struct tesup_options {
 
 /** One piece of work. Zero-initialise, then fill what the operation needs. */
 struct tesup_request {
-    uint32_t op;            /**< TESUP_OP_* */
-    uint32_t flags;         /**< TESUP_NOTIFY_ALWAYS, TESUP_REMOTE_ADDR */
-    uint64_t cookie;        /**< comes back in the completion */
-    tesup_remote_t remote;  /**< from tesup_segment_open() */
+    uint32_t op;           /**< TESUP_OP_* */
+    uint32_t flags;        /**< TESUP_NOTIFY_ALWAYS, TESUP_REMOTE_ADDR */
+    uint64_t cookie;       /**< comes back in the completion */
+    tesup_remote_t remote; /**< from tesup_segment_open() */
     tesup_region_t local_region;
-    uint64_t local_offset;  /**< bytes */
+    uint64_t local_offset;        /**< bytes */
     tesup_region_t remote_region; /**< the owner's handle; unused with TESUP_REMOTE_ADDR */
-    uint32_t deadline_ms;   /**< from acceptance; 0 = the worker's default */
-    uint64_t remote_offset; /**< bytes in remote_region, or an address */
-    uint64_t length;        /**< bytes */
-    const void *name;       /**< notification's name; NULL with name_len 0 and msg_len 0: none */
-    const void *msg;        /**< notification's message */
+    uint32_t deadline_ms;         /**< from acceptance; 0 = the worker's default */
+    uint64_t remote_offset;       /**< bytes in remote_region, or an address */
+    uint64_t length;              /**< bytes */
+    const void *name; /**< notification's name; NULL with name_len 0 and msg_len 0: none */
+    const void *msg;  /**< notification's message */
     uint32_t name_len;
     uint32_t msg_len;
 };
 
-/** The end of one request. Exactly one per accepted request. */
+/** The end of one request. Exactly one per accepted request.
+ *  #TESUP_OK means for a WRITE that all bytes are in the target's memory, for a READ that they are
+ *  here, for a notification that it was handed to the connection: nobody confirms its arrival. */
 struct tesup_completion {
     uint64_t cookie;
     uint64_t ticket; /**< as tesup_submit() gave it */
@@ -119,31 +125,34 @@ struct tesup_completion {
 
 /** One arrived notification. The pointers are valid until tesup_notify_release(). */
 struct tesup_notification {
-    uint32_t kind;          /**< TESUP_NOTIFICATION_* */
-    int32_t status;         /**< outcome of the bound transfer; TESUP_OK without one */
-    tesup_remote_t remote;  /**< event: the watched handle */
+    uint32_t kind;         /**< TESUP_NOTIFICATION_* */
+    int32_t status;        /**< outcome of the bound transfer; TESUP_OK without one; event: why */
+    tesup_remote_t remote; /**< event: the watched handle */
     uint32_t from_len;
     uint32_t name_len;
     uint32_t msg_len;
-    const char *from;       /**< sender's HOST:PORT/SEGMENT; bytes, no NUL */
+    const char *from; /**< sender's HOST:PORT/SEGMENT; no NUL; event: the watched one */
     const void *name;
     const void *msg;
-    uint64_t bytes;         /**< moved by the bound transfer */
+    uint64_t bytes; /**< moved by the bound transfer */
 };
 
 /** @brief Attach this process to the supervisor of its host.
  *  @param options may be NULL.
  *  @param[out] session set on success only; free with tesup_detach().
- *  @return 0; #TESUP_ERR_NO_DAEMON with the path that was tried; #TESUP_ERR_EXISTS when the segment's
- *  name is taken; #TESUP_ERR_NOT_FOUND for an unknown pair; #TESUP_ERR_DENIED, #TESUP_ERR_LIMIT,
- *  #TESUP_ERR_VERSION, #TESUP_ERR_TIMEOUT, #TESUP_ERR_SYSTEM. */
+ *  @return 0; #TESUP_ERR_NO_DAEMON with the path that was tried; #TESUP_ERR_EXISTS when the name of
+ *  the segment is taken; #TESUP_ERR_NOT_FOUND for an unknown pair; #TESUP_ERR_UNREACHABLE when the
+ *  worker is not ready within 5 s; #TESUP_ERR_INVALID, #TESUP_ERR_TOO_LONG, #TESUP_ERR_DENIED,
+ *  #TESUP_ERR_LIMIT, #TESUP_ERR_NO_MEMORY, #TESUP_ERR_VERSION, #TESUP_ERR_TIMEOUT,
+ *  #TESUP_ERR_PROTOCOL, #TESUP_ERR_SYSTEM. */
 TESUP_API int tesup_attach(const struct tesup_options *options, struct tesup_session **session);
 
 /** @brief Detach: regions are revoked and drained, then everything is freed.
  *  Channels of the session must not be used by other threads any more. NULL is fine. */
 TESUP_API void tesup_detach(struct tesup_session *session);
 
-/** @brief Full name of this process's segment, `HOST:PORT/SEGMENT`. Owned by the session. */
+/** @brief Full name of this process's segment, `HOST:PORT/SEGMENT`. Owned by the session, valid
+ *  until tesup_detach(). */
 TESUP_API const char *tesup_segment_name(const struct tesup_session *session);
 
 /** @brief Largest name + message in bytes: #TESUP_NOTIFY_MAX, or 1 MiB when fallback is on. */
@@ -155,7 +164,9 @@ TESUP_API struct tesup_channel *tesup_channel_main(struct tesup_session *session
 /** @brief Open one more channel, for one more thread. Requests only, no mailbox.
  *  @return 0, #TESUP_ERR_LIMIT, #TESUP_ERR_NO_DAEMON, #TESUP_ERR_TIMEOUT, #TESUP_ERR_SYSTEM */
 TESUP_API int tesup_channel_open(struct tesup_session *session, struct tesup_channel **channel);
-/** @brief Close a channel of tesup_channel_open(); its requests in flight are cancelled. */
+/** @brief Close a channel of tesup_channel_open().
+ *  Its requests in flight are given up: no completion tells how they ended, and bytes that were on
+ *  their way may still land for a moment. */
 TESUP_API void tesup_channel_close(struct tesup_channel *channel);
 
 /** @brief Allocate shared, sealed, zeroed memory and register it.
@@ -167,7 +178,9 @@ TESUP_API int tesup_mem_free(struct tesup_session *session, tesup_region_t regio
 
 /** @brief Register a memfd, POSIX shared memory or hugetlb file. The library duplicates @p fd.
  *  @param offset,length bytes; must lie within the file.
- *  @param base address that peers may use with TESUP_REMOTE_ADDR; may be NULL. */
+ *  @param base address that peers may use with TESUP_REMOTE_ADDR; may be NULL.
+ *  @return 0, #TESUP_ERR_INVALID outside of the file, #TESUP_ERR_DENIED for remote write to a
+ *  read-only @p fd, #TESUP_ERR_LIMIT, #TESUP_ERR_NO_DAEMON, #TESUP_ERR_TIMEOUT */
 TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint64_t offset,
                                     uint64_t length, const void *base, uint32_t access,
                                     tesup_region_t *region);
@@ -177,29 +190,39 @@ TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint6
 TESUP_API int tesup_mem_register(struct tesup_session *session, void *address, uint64_t length,
                                  uint32_t access, tesup_region_t *region);
 /** @brief Revoke, drain and free a region. On return no byte can be read or land any more.
- *  @return 0, #TESUP_ERR_GONE for a stale handle, #TESUP_ERR_TIMEOUT */
+ *  For regions of tesup_mem_register() and tesup_mem_register_fd().
+ *  @return 0, #TESUP_ERR_GONE for a handle that is not registered, #TESUP_ERR_INVALID for one of
+ *  tesup_mem_alloc(), #TESUP_ERR_TIMEOUT: then bytes may still move */
 TESUP_API int tesup_mem_unregister(struct tesup_session *session, tesup_region_t region);
 
 /** @brief Open another process's segment `HOST:PORT/SEGMENT` (IPv4, [IPv6] or host name).
  *  Waits until the peer answered. @return 0, #TESUP_ERR_NOT_FOUND, #TESUP_ERR_DENIED,
- *  #TESUP_ERR_UNREACHABLE, #TESUP_ERR_AUTH, #TESUP_ERR_TIMEOUT, #TESUP_ERR_INVALID */
+ *  #TESUP_ERR_UNREACHABLE (after about a second of tries), #TESUP_ERR_AUTH, #TESUP_ERR_TIMEOUT,
+ *  #TESUP_ERR_LIMIT, #TESUP_ERR_INVALID, #TESUP_ERR_NO_DAEMON */
 TESUP_API int tesup_segment_open(struct tesup_session *session, const char *name,
                                  tesup_remote_t *remote);
+/** @brief Close a segment. @return 0, #TESUP_AGAIN while requests to it are in flight,
+ *  #TESUP_ERR_GONE, #TESUP_ERR_TIMEOUT */
 TESUP_API int tesup_segment_close(struct tesup_session *session, tesup_remote_t remote);
 /** @brief Get one #TESUP_NOTIFICATION_EVENT when that job, its worker or its host is gone.
- *  Already gone: the event comes at once. A watch fires once. */
+ *  Already gone: the event comes at once. A watch fires once. A lost connection fires it too
+ *  (#TESUP_ERR_UNREACHABLE), and the segment may be reached again later. */
 TESUP_API int tesup_segment_watch(struct tesup_session *session, tesup_remote_t remote);
 
 /** @brief Submit @p count requests in order; one wake-up at most.
- *  Makes no system call while the worker is awake, never blocks.
+ *  Makes no system call while the worker is awake, never blocks. Notifications of one channel to
+ *  one segment arrive in this order, each behind the transfer it is bound to; one without a
+ *  transfer may overtake earlier transfers.
  *  @param[out] tickets may be NULL; identifies each accepted request for tesup_cancel().
- *  @param[out] accepted how many of the first requests were accepted.
+ *  @param[out] accepted how many of the first requests were accepted; must not be NULL.
  *  @return 0 when all were; #TESUP_AGAIN when the rings or the window to one segment are full;
- *  #TESUP_ERR_INVALID, #TESUP_ERR_TOO_LONG for the first that was not; #TESUP_ERR_GONE,
- *  #TESUP_ERR_FORKED */
+ *  #TESUP_ERR_INVALID, #TESUP_ERR_TOO_LONG for the first that was not; #TESUP_ERR_GONE for a handle
+ *  that did not survive the supervisor; #TESUP_ERR_NO_DAEMON, #TESUP_ERR_PROTOCOL (the rings were
+ *  overwritten), #TESUP_ERR_FORKED */
 TESUP_API int tesup_submit(struct tesup_channel *channel, const struct tesup_request *requests,
                            uint32_t count, uint64_t *tickets, uint32_t *accepted);
-/** @brief Ask to cancel. The request's own completion says how it ended, when no byte can land. */
+/** @brief Ask to cancel. The request's own completion says how it ended, when no byte can land.
+ *  @return 0, #TESUP_AGAIN when the ring is full, #TESUP_ERR_GONE when it is not in flight */
 TESUP_API int tesup_cancel(struct tesup_channel *channel, uint64_t ticket);
 
 /** @brief Take up to @p max completions without waiting.
@@ -207,7 +230,8 @@ TESUP_API int tesup_cancel(struct tesup_channel *channel, uint64_t ticket);
 TESUP_API int tesup_poll(struct tesup_channel *channel, struct tesup_completion *completions,
                          uint32_t max);
 /** @brief Sleep until a completion or a notification is there, @p timeout_ms passed (-1: for ever).
- *  @return 0, #TESUP_ERR_TIMEOUT, #TESUP_ERR_GONE when supervisor and worker are gone. */
+ *  @return 0 (rarely with nothing there: look, then wait again), #TESUP_ERR_TIMEOUT,
+ *  #TESUP_ERR_GONE while there is no supervisor, #TESUP_ERR_PROTOCOL. */
 TESUP_API int tesup_wait(struct tesup_channel *channel, int timeout_ms);
 /** @brief A file descriptor for poll(2)/epoll(7): readable when tesup_wait() would return.
  *  Call tesup_arm() before each sleep; it returns #TESUP_AGAIN when there is something already. */

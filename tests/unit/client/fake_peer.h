@@ -330,8 +330,7 @@ static inline void fake_deliver(struct fake_channel *channel, enum notify_kind k
                                    .remote = remote};
     uint8_t *at;
 
-    header.size =
-        (uint32_t)ring_record_size(header.from_len, header.name_len, header.msg_len);
+    header.size = (uint32_t)ring_record_size(header.from_len, header.name_len, header.msg_len);
     assert_int_equal(ring_record_claim(&channel->nrx, header.size, &at), TS_OK);
     memcpy(at, &header, sizeof(header));
     at += sizeof(header);
@@ -342,10 +341,18 @@ static inline void fake_deliver(struct fake_channel *channel, enum notify_kind k
     doorbell_ring(&channel->job_bell);
 }
 
-#define assert_sentence(part)                                                                      \
-    do {                                                                                           \
-        if (strstr(tesup_last_error(), part) == NULL)                                              \
-            fail_msg("'%s' lacks '%s'", tesup_last_error(), part);                                 \
+/* Changes the script of the fake that a test calls `fake`. */
+#define fake_set(field, value)            \
+    do {                                  \
+        pthread_mutex_lock(&fake.lock);   \
+        fake.field = (value);             \
+        pthread_mutex_unlock(&fake.lock); \
+    } while (0)
+
+#define assert_sentence(part)                                      \
+    do {                                                           \
+        if (strstr(tesup_last_error(), part) == NULL)              \
+            fail_msg("'%s' lacks '%s'", tesup_last_error(), part); \
     } while (0)
 
 #endif

@@ -125,8 +125,7 @@ static void test_options_are_checked(void **state)
     assert_int_equal(attach((struct tesup_options){.slots = 8192}, &session), TESUP_ERR_INVALID);
     assert_sentence("4096");
     assert_int_equal(attach((struct tesup_options){.flags = 8}, &session), TESUP_ERR_INVALID);
-    assert_int_equal(attach((struct tesup_options){.segment = "a/b"}, &session),
-                     TESUP_ERR_INVALID);
+    assert_int_equal(attach((struct tesup_options){.segment = "a/b"}, &session), TESUP_ERR_INVALID);
     assert_sentence("a/b");
     assert_int_equal(attach((struct tesup_options){.pair = longest}, &session), TESUP_ERR_INVALID);
     assert_int_equal(attach((struct tesup_options){.socket = longest}, &session),
@@ -150,7 +149,7 @@ static void test_refusal_becomes_result(void **state)
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         char text[32];
 
-        fake.refuse[WIRE_HELLO] = codes[i];
+        fake_set(refuse[WIRE_HELLO], codes[i]);
         snprintf(text, sizeof(text), "the fake refuses %d", codes[i]);
         assert_int_equal(attach((struct tesup_options){0}, &session), codes[i]);
         assert_sentence(text);
@@ -167,9 +166,8 @@ static void test_silence_is_timeout(void **state)
     struct tesup_session *session = NULL;
 
     (void)state;
-    fake.mute[WIRE_HELLO] = true;
-    assert_int_equal(attach((struct tesup_options){.timeout_ms = 50}, &session),
-                     TESUP_ERR_TIMEOUT);
+    fake_set(mute[WIRE_HELLO], true);
+    assert_int_equal(attach((struct tesup_options){.timeout_ms = 50}, &session), TESUP_ERR_TIMEOUT);
     assert_sentence("did not answer");
     assert_sentence(fake.path);
 }
@@ -179,7 +177,7 @@ static void test_hang_up_at_hello(void **state)
     struct tesup_session *session = NULL;
 
     (void)state;
-    fake.hang_up[WIRE_HELLO] = true;
+    fake_set(hang_up[WIRE_HELLO], true);
     assert_int_equal(attach((struct tesup_options){0}, &session), TESUP_ERR_NO_DAEMON);
     assert_sentence("hung up");
 }
@@ -189,7 +187,7 @@ static void test_malformed_welcome(void **state)
     struct tesup_session *session = NULL;
 
     (void)state;
-    fake.name = "no slash here";
+    fake_set(name, "no slash here");
     assert_int_equal(attach((struct tesup_options){0}, &session), TESUP_ERR_PROTOCOL);
     assert_sentence("no slash here");
 }
@@ -211,7 +209,7 @@ static void test_channels_open_and_close(void **state)
     tesup_channel_close(NULL);
     tesup_channel_close(tesup_channel_main(session)); /* refused, and still usable */
     assert_int_equal(tesup_poll(tesup_channel_main(session), NULL, 0), 0);
-    fake.refuse[WIRE_CHANNEL_OPEN] = TESUP_ERR_LIMIT;
+    fake_set(refuse[WIRE_CHANNEL_OPEN], TESUP_ERR_LIMIT);
     assert_int_equal(tesup_channel_open(session, &channel), TESUP_ERR_LIMIT);
     tesup_detach(session);
 }
@@ -259,8 +257,8 @@ static void child_calls(struct tesup_session *session)
     if (tesup_mem_alloc(session, 1, 0, &address, &region) != TESUP_ERR_FORKED)
         _exit(4);
     if (tesup_notify_peek(channel, &notification) != TESUP_ERR_FORKED ||
-        tesup_notify_release(channel) != TESUP_ERR_FORKED || tesup_cancel(channel, 0) !=
-                                                                 TESUP_ERR_FORKED)
+        tesup_notify_release(channel) != TESUP_ERR_FORKED ||
+        tesup_cancel(channel, 0) != TESUP_ERR_FORKED)
         _exit(5);
     if (tesup_segment_open(session, FAKE_NAME, &region) != TESUP_ERR_FORKED ||
         tesup_channel_open(session, &channel) != TESUP_ERR_FORKED)
@@ -329,20 +327,13 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_attach_tells_what_we_are),
-        TEST(test_no_daemon_names_path_and_remedy),
-        TEST(test_socket_nobody_listens_at),
-        TEST(test_socket_from_environment),
-        TEST(test_options_are_checked),
-        TEST(test_refusal_becomes_result),
-        TEST(test_silence_is_timeout),
-        TEST(test_hang_up_at_hello),
-        TEST(test_malformed_welcome),
-        TEST(test_channels_open_and_close),
-        TEST(test_attach_leaves_nothing),
-        TEST(test_fork_harms_nothing),
-        TEST(test_out_of_files_is_named),
-        TEST(test_null_is_refused),
+        TEST(test_attach_tells_what_we_are), TEST(test_no_daemon_names_path_and_remedy),
+        TEST(test_socket_nobody_listens_at), TEST(test_socket_from_environment),
+        TEST(test_options_are_checked),      TEST(test_refusal_becomes_result),
+        TEST(test_silence_is_timeout),       TEST(test_hang_up_at_hello),
+        TEST(test_malformed_welcome),        TEST(test_channels_open_and_close),
+        TEST(test_attach_leaves_nothing),    TEST(test_fork_harms_nothing),
+        TEST(test_out_of_files_is_named),    TEST(test_null_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

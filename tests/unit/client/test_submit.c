@@ -180,10 +180,10 @@ static void test_nonsense_is_refused(void **state)
     uint32_t accepted;
 
     (void)state;
-#define REFUSED(field, value, words)                                                               \
-    request = good;                                                                                \
-    request.field = value;                                                                         \
-    assert_int_equal(submit(&request), TESUP_ERR_INVALID);                                         \
+#define REFUSED(field, value, words)                       \
+    request = good;                                        \
+    request.field = value;                                 \
+    assert_int_equal(submit(&request), TESUP_ERR_INVALID); \
     assert_sentence(words)
     REFUSED(op, 4, "operation 4");
     REFUSED(op, UINT32_MAX, "unknown");
@@ -262,10 +262,8 @@ static void test_full_ring_says_again(void **state)
 static void test_window_is_per_remote(void **state)
 {
     static uint8_t bytes[LAYOUT_NOTIFY_NATIVE_MAX];
-    struct tesup_request stuck = {.op = TESUP_OP_NOTIFY,
-                                  .remote = REMOTE,
-                                  .msg = bytes,
-                                  .msg_len = sizeof(bytes)};
+    struct tesup_request stuck = {
+        .op = TESUP_OP_NOTIFY, .remote = REMOTE, .msg = bytes, .msg_len = sizeof(bytes)};
     struct tesup_request other = stuck;
     struct sqe sqe[8];
     int count = 0;
@@ -281,9 +279,9 @@ static void test_window_is_per_remote(void **state)
 
         /* The worker keeps the payload elsewhere: ntx is empty, the window is what is full. */
         assert_true(fake_take(worker, &sqe[i]));
-        assert_int_equal(ring_record_at(&worker->ntx, sqe[i].notify_pos, sqe[i].notify_len, &record,
-                                        &body),
-                         TS_OK);
+        assert_int_equal(
+            ring_record_at(&worker->ntx, sqe[i].notify_pos, sqe[i].notify_len, &record, &body),
+            TS_OK);
         ring_record_consume(&worker->ntx, &record);
         ring_consumer_publish(&worker->ntx);
     }
@@ -311,9 +309,8 @@ static void test_cancel_names_slot_and_ticket(void **state)
     assert_int_equal(cancel.op, SQE_CANCEL);
     assert_int_equal(cancel.slot, sqe[1].slot);
     assert_int_equal(cancel.local_offset, tickets[1]);
-    fake_push(worker, &(struct cqe){.slot = sqe[1].slot,
-                                    .ticket = tickets[1],
-                                    .status = TS_ERR_CANCELLED});
+    fake_push(worker,
+              &(struct cqe){.slot = sqe[1].slot, .ticket = tickets[1], .status = TS_ERR_CANCELLED});
     assert_int_equal(poll_one().status, TESUP_ERR_CANCELLED);
     assert_int_equal(tesup_cancel(channel, tickets[1]), TESUP_ERR_GONE);
     assert_int_equal(tesup_cancel(channel, 1234), TESUP_ERR_GONE);
@@ -379,9 +376,9 @@ static void test_many_rounds(void **state)
             struct sqe sqe;
 
             assert_true(fake_take(worker, &sqe));
-            assert_int_equal(ring_record_at(&worker->ntx, sqe.notify_pos, sqe.notify_len, &record,
-                                            &body),
-                             TS_OK);
+            assert_int_equal(
+                ring_record_at(&worker->ntx, sqe.notify_pos, sqe.notify_len, &record, &body),
+                TS_OK);
             ring_record_consume(&worker->ntx, &record);
             ring_consumer_publish(&worker->ntx);
             cqes[i] = (struct cqe){.slot = sqe.slot, .ticket = ticket};

@@ -137,7 +137,7 @@ static int local_take(struct local_link *local)
         return rc;
     if (record.from_len != 0 || record.name_len != sizeof(frame))
         return TS_ERR_PROTOCOL;
-    memcpy(&frame, body, sizeof(frame));
+    memory_copy_once(&frame, body, sizeof(frame));
     if (frame_check(&frame) != TS_OK || frame.length != record.msg_len)
         return TS_ERR_PROTOCOL;
     rc = local_on_frame(local, &frame, body + sizeof(frame));

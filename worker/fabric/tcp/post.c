@@ -66,7 +66,7 @@ static void tcp_cancel(struct link *link, struct transfer *transfer)
 
     transfer->cancelling = true;
     if (transfer->progress != NULL)
-        tcp_stream_free(transfer->progress);
+        tcp_stream_free(tcp, transfer->progress);
     if (!transfer->started) {
         transfer_on_done(transfer, TS_ERR_CANCELLED, 0);
         return;
@@ -79,7 +79,7 @@ static void tcp_forget(struct link *link, struct transfer *transfer)
     struct tcp_link *tcp = tcp_of(link);
 
     if (transfer->progress != NULL)
-        tcp_stream_free(transfer->progress);
+        tcp_stream_free(tcp, transfer->progress);
     if (transfer->started && link->endpoint->lost_status == TS_OK)
         send_cancel(tcp, transfer->wire); /* its answer will name a handle that is gone */
 }
@@ -150,7 +150,7 @@ int tcp_post_result(struct tcp_link *tcp, const struct frame *frame)
     else if (status == TS_OK && (transfer->read || frame->value != transfer->length))
         return TS_ERR_PROTOCOL;
     if (transfer->progress != NULL)
-        tcp_stream_free(transfer->progress); /* refused half-way: the rest stays here */
+        tcp_stream_free(tcp, transfer->progress); /* refused half-way: the rest stays here */
     transfer_on_done(transfer, status, frame->value);
     return TS_OK;
 }
@@ -166,7 +166,7 @@ static void tcp_revoke(struct link *link, struct region *region)
 
         if (stream->region == region && stream->transfer == NULL) {
             tcp_send_result(tcp, stream->frame.request, TS_ERR_GONE, stream->queued);
-            tcp_stream_free(stream);
+            tcp_stream_free(tcp, stream);
         }
     }
     if (tcp->target == region) {

@@ -4,6 +4,7 @@
 #include "worker/fabric/tcp/tcp.h"
 
 #define WRITES_MAX TABLE_SLOTS_MAX /* more a peer cannot have in flight: the oldest is history */
+#define READS_MAX  TABLE_SLOTS_MAX /* more a peer has no handles for: it does not keep to its own */
 
 void tcp_send_result(struct tcp_link *tcp, uint32_t request, int status, uint64_t bytes)
 {
@@ -43,7 +44,7 @@ int tcp_serve_read(struct tcp_link *tcp, const struct frame *frame)
     uint64_t offset;
     int status;
 
-    if (frame->value == 0)
+    if (frame->value == 0 || tcp->answering >= READS_MAX)
         return TS_ERR_PROTOCOL;
     if (serve_find(tcp, frame, frame->value, false, &offset, &region, &status) != TS_OK)
         return TS_ERR_PROTOCOL;
@@ -103,7 +104,7 @@ int tcp_serve_cancel(struct tcp_link *tcp, const struct frame *frame)
 
         if (stream->frame.type == FRAME_DATA && stream->frame.request == frame->request) {
             tcp_send_result(tcp, frame->request, TS_ERR_CANCELLED, stream->queued);
-            tcp_stream_free(stream);
+            tcp_stream_free(tcp, stream);
             return TS_OK;
         }
     }
@@ -119,7 +120,9 @@ int tcp_serve_write_begin(struct tcp_link *tcp, const struct frame *frame)
     struct tcp_write *write = tcp->write_count > 0 ? write_find(tcp, frame->request) : NULL;
     int status = TS_OK;
 
-    if (write != NULL && write->status != TS_OK && !write->ended) {
+    if (write != NULL && write->ended)
+        write_free(tcp, write); /* of an earlier WRITE that had this handle */
+    else if (write != NULL && write->status != TS_OK) {
         tcp->target_status = write->status; /* the rest of a WRITE that failed is thrown away */
         return TS_OK;
     }

@@ -38,7 +38,6 @@ struct tcp_item {
     const uint8_t *payload;
     size_t sent; /* of header and payload together */
     struct region *region; /* payload lies in it; referenced */
-    uint32_t wire;         /* WRITE slices: whose fault it is when the memory is gone */
     uint8_t bytes[];       /* copied payload of a control frame or of private memory */
 };
 
@@ -60,8 +59,10 @@ struct tcp_link {
     struct list control;   /* tcp_item: frames, first in first out */
     size_t control_bytes;
     struct list streams;   /* tcp_stream, round robin */
+    uint32_t answering;    /* of them, READs of the peer */
     struct list sending;   /* tcp_item: chosen, in wire order */
     size_t sending_bytes;
+    bool faulted;          /* some memory of `sending` is gone: find out whose, one by one */
 
     uint8_t in[TCP_IN_SIZE];
     size_t in_at, in_have;
@@ -92,7 +93,7 @@ int tcp_do_work(struct link *link);
 void tcp_watch(struct tcp_link *tcp);
 struct tcp_stream *tcp_stream_add(struct tcp_link *tcp, struct region *region, uint64_t start,
                                   uint64_t length, const struct frame *frame);
-void tcp_stream_free(struct tcp_stream *stream);
+void tcp_stream_free(struct tcp_link *tcp, struct tcp_stream *stream);
 void tcp_tx_fini(struct tcp_link *tcp);
 
 /* rx.c */

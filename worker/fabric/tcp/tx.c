@@ -60,14 +60,18 @@ struct tcp_stream *tcp_stream_add(struct tcp_link *tcp, struct region *region, u
     *stream = (struct tcp_stream){
         .region = region, .start = start, .length = length, .frame = *frame};
     region->references++; /* released by tcp_stream_free */
+    if (frame->type == FRAME_DATA)
+        tcp->answering++;
     list_append(&tcp->streams, &stream->link);
     link_wake(&tcp->link);
     return stream;
 }
 
-void tcp_stream_free(struct tcp_stream *stream)
+void tcp_stream_free(struct tcp_link *tcp, struct tcp_stream *stream)
 {
     list_remove(&stream->link);
+    if (stream->frame.type == FRAME_DATA)
+        tcp->answering--;
     if (stream->transfer != NULL)
         stream->transfer->progress = NULL;
     region_release(stream->region);
@@ -87,34 +91,36 @@ static void stream_fault(struct tcp_link *tcp, struct tcp_stream *stream, int st
         tcp_send_frame(&tcp->link, &cancel, NULL, 0, NULL, 0);
     if (transfer != NULL)
         transfer->fault = (int16_t)status;
-    tcp_stream_free(stream);
+    tcp_stream_free(tcp, stream);
     if (transfer != NULL && !transfer->started)
         transfer_on_done(transfer, status, 0); /* the peer never heard of it */
 }
 
-/* The next slice as an item. Private memory is copied, mapped memory is sent from where it lies. */
+/* The next slice as an item. Mapped memory is sent from where it lies, private memory is copied.  So
+ * is the last slice of a file that can shrink: once its header is out, nothing can take the success
+ * back that it stands for. */
 static struct tcp_item *stream_slice(struct tcp_stream *stream, uint32_t length, int *status)
 {
     const struct memory *memory = &stream->region->memory;
     uint64_t at = stream->start + stream->queued;
-    bool private = memory->map == NULL;
-    struct tcp_item *item = item_new(&stream->frame, private ? length : 0);
+    bool last = stream->queued + length == stream->length;
+    bool copied = memory->map == NULL || (last && !memory->sealed);
+    struct tcp_item *item = item_new(&stream->frame, copied ? length : 0);
 
     *status = TS_ERR_NO_MEMORY;
     if (item == NULL)
         return NULL;
-    *status = private ? memory_load(item->bytes, memory, at, length) : TS_OK;
+    *status = copied ? memory_load(item->bytes, memory, at, length) : TS_OK;
     if (*status != TS_OK) {
         item_free(item);
         return NULL;
     }
-    if (!private)
+    if (!copied)
         item->payload = memory->map + at;
     item->frame.length = length;
     item->region = stream->region;
     item->region->references++; /* released by item_free */
-    item->wire = stream->transfer != NULL ? stream->frame.request : 0;
-    if (stream->queued + length == stream->length)
+    if (last)
         item->frame.flags |= FRAME_FLAG_LAST;
     return item;
 }
@@ -148,7 +154,7 @@ static void stream_queue_slice(struct tcp_link *tcp)
         list_append(&tcp->streams, &stream->link);
         return;
     }
-    tcp_stream_free(stream);
+    tcp_stream_free(tcp, stream);
     if (transfer != NULL)
         transfer_on_posted(transfer); /* what is sent now comes behind the last slice */
 }
@@ -193,6 +199,8 @@ static int tcp_gather(struct tcp_link *tcp, struct iovec parts[TCP_PARTS_MAX])
             parts[count++] =
                 (struct iovec){.iov_base = (void *)(uintptr_t)(item->payload + skip),
                                .iov_len = item->frame.length - skip};
+        if (tcp->faulted)
+            break; /* some item of the last try: this one alone will tell */
     }
     return count;
 }
@@ -230,35 +238,76 @@ static void tcp_spoil_bound(struct list *items, uint32_t wire)
     }
 }
 
-/* The bytes of the first item cannot be read.  Its header has promised them: zeros keep the stream
- * in step, and the transfer is taken back. */
+/* Of a transfer that failed no more is sent: neither what is chosen already nor what would be. */
+static void tcp_drop_rest(struct tcp_link *tcp, const struct frame *failed)
+{
+    list_each(node, following, &tcp->sending)
+    {
+        struct tcp_item *item = list_entry(node, struct tcp_item, link);
+
+        if (item->frame.type != failed->type || item->frame.request != failed->request ||
+            item->sent > 0)
+            continue;
+        tcp->sending_bytes -= item_size(item);
+        item_free(item);
+    }
+    list_each(other, next, &tcp->streams)
+    {
+        struct tcp_stream *stream = list_entry(other, struct tcp_stream, link);
+
+        if (stream->frame.type == failed->type && stream->frame.request == failed->request)
+            tcp_stream_free(tcp, stream);
+    }
+}
+
+/* A WRITE of ours is taken back, a READ that we answer is said to have failed.  `unsent`: nothing of
+ * the slice went out. */
+static void tcp_tell_fault(struct tcp_link *tcp, const struct frame *failed, bool unsent)
+{
+    struct frame cancel = {.type = FRAME_CANCEL, .request = failed->request};
+    struct transfer *transfer;
+    void *object;
+
+    if (failed->type == FRAME_DATA) {
+        tcp_send_result(tcp, failed->request, TS_ERR_FAULT, 0);
+        return;
+    }
+    tcp_spoil_bound(&tcp->sending, failed->request);
+    tcp_spoil_bound(&tcp->control, failed->request);
+    if (table_get(&tcp->link.endpoint->wire, failed->request, &object) == TS_OK) {
+        transfer = object;
+        transfer->fault = TS_ERR_FAULT;
+        if (unsent && failed->offset == transfer->remote_offset) {
+            transfer_on_done(transfer, TS_ERR_FAULT, 0); /* the peer never heard of it */
+            return;
+        }
+    }
+    if (tcp_send_frame(&tcp->link, &cancel, NULL, 0, NULL, 0) != TS_OK)
+        link_on_lost(&tcp->link, TS_ERR_NO_MEMORY, "no memory for a cancel");
+}
+
+/* The bytes of the first item cannot be read.  A header that is out has promised them: zeros keep the
+ * stream in step, and the transfer is taken back. */
 static void tcp_patch_fault(struct tcp_link *tcp)
 {
     struct tcp_item *item = list_entry(tcp->sending.next, struct tcp_item, link);
+    struct frame failed = item->frame;
     struct tcp_item *filler;
-    struct transfer *transfer;
-    uint32_t wire = item->wire;
-    struct frame cancel = {.type = FRAME_CANCEL, .request = wire};
-    void *object;
+    bool unsent = item->sent == 0;
 
-    filler = item_new(&item->frame, item->frame.length);
-    if (filler == NULL) {
-        link_on_lost(&tcp->link, TS_ERR_NO_MEMORY, "no memory to complete a frame");
-        return;
+    if (!unsent) {
+        filler = item_new(&item->frame, item->frame.length);
+        if (filler == NULL) {
+            link_on_lost(&tcp->link, TS_ERR_NO_MEMORY, "no memory to complete a frame");
+            return;
+        }
+        memset(filler->bytes, 0, item->frame.length);
+        filler->sent = item->sent;
+        item_free(item);
+        list_append(tcp->sending.next, &filler->link); /* before the first: first again */
     }
-    memset(filler->bytes, 0, item->frame.length);
-    filler->sent = item->sent;
-    item_free(item);
-    list_append(tcp->sending.next, &filler->link); /* before the first: first again */
-    if (wire == 0)
-        return;
-    tcp_spoil_bound(&tcp->sending, wire);
-    tcp_spoil_bound(&tcp->control, wire);
-    if (table_get(&tcp->link.endpoint->wire, wire, &object) != TS_OK)
-        return;
-    transfer = object;
-    transfer->fault = TS_ERR_FAULT;
-    tcp_send_frame(&tcp->link, &cancel, NULL, 0, NULL, 0);
+    tcp_drop_rest(tcp, &failed);
+    tcp_tell_fault(tcp, &failed, unsent);
 }
 
 void tcp_watch(struct tcp_link *tcp)
@@ -293,10 +342,13 @@ int tcp_do_work(struct link *link)
         return 0;
     }
     if (sent < 0 && errno == EFAULT) {
-        tcp_patch_fault(tcp);
+        if (tcp->faulted)
+            tcp_patch_fault(tcp);
+        tcp->faulted = !tcp->faulted;
         link_wake(link);
         return 1;
     }
+    tcp->faulted = false;
     if (sent < 0 && errno != EINTR) {
         link_on_lost(link, TS_ERR_UNREACHABLE, strerror(errno));
         return 1;
@@ -319,5 +371,5 @@ void tcp_tx_fini(struct tcp_link *tcp)
     while (!list_empty(&tcp->control))
         item_free(list_entry(tcp->control.next, struct tcp_item, link));
     while (!list_empty(&tcp->streams))
-        tcp_stream_free(list_entry(tcp->streams.next, struct tcp_stream, link));
+        tcp_stream_free(tcp, list_entry(tcp->streams.next, struct tcp_stream, link));
 }

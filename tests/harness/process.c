@@ -1,0 +1,51 @@
+#include "tests/harness/test.h"
+
+#include "tests/harness/process.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+unsigned process_fd_count(pid_t pid)
+{
+    char path[32];
+    unsigned count = 0;
+    struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+unsigned process_memfd_count(pid_t pid)
+{
+    char path[32], line[512];
+    unsigned count = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        count += strstr(line, "/memfd:") != NULL;
+    fclose(file);
+    return count;
+}
+
+/* Not from stat, which counts in ticks of 10 ms. */
+uint64_t process_cpu_ms(pid_t pid)
+{
+    struct timespec used;
+    clockid_t clock;
+
+    assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}

@@ -1,0 +1,161 @@
+#include "tests/harness/test.h"
+
+#include "tests/harness/status.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/harness/command.h"
+#include "tests/harness/wait.h"
+
+static json_t *status_read(const struct daemon *daemon)
+{
+    static struct command command; /* large */
+    char words[512];
+    json_error_t error;
+    json_t *status;
+
+    snprintf(words, sizeof(words), TESUP_BIN_DIR "/tesup status --json --name %s --runtime-dir %s",
+             daemon->name, daemon_directory());
+    command_run(&command, words);
+    if (command.code != 0 && command.code != 1)
+        fail_msg("status of %s: exit code %d: %s", daemon->name, command.code, command.err);
+    status = json_loads(command.out, 0, &error);
+    if (!status)
+        fail_msg("status of %s: %s", daemon->name, error.text);
+    return status;
+}
+
+static json_t *worker_of(const json_t *status)
+{
+    return json_object_get(json_array_get(json_object_get(status, "pairs"), 0), "worker");
+}
+
+static uint64_t count_take(json_t *status, const json_t *owner, const char *name)
+{
+    const json_t *number = json_object_get(json_object_get(owner, "counters"), name);
+    uint64_t count;
+
+    if (!json_is_integer(number))
+        fail_msg("status has no counter %s", name);
+    count = (uint64_t)json_integer_value(number);
+    json_decref(status);
+    return count;
+}
+
+uint64_t status_worker_count(const struct daemon *daemon, const char *name)
+{
+    json_t *status = status_read(daemon);
+
+    return count_take(status, worker_of(status), name);
+}
+
+uint64_t status_supervisor_count(const struct daemon *daemon, const char *name)
+{
+    json_t *status = status_read(daemon);
+
+    return count_take(status, json_object_get(status, "supervisor"), name);
+}
+
+void status_worker_wait(const struct daemon *daemon, const char *name, uint64_t least)
+{
+    struct wait wait = wait_begin(name, WAIT_MS);
+
+    while (status_worker_count(daemon, name) < least)
+        wait_step(&wait);
+}
+
+void status_supervisor_wait(const struct daemon *daemon, const char *name, uint64_t least)
+{
+    struct wait wait = wait_begin(name, WAIT_MS);
+
+    while (status_supervisor_count(daemon, name) < least)
+        wait_step(&wait);
+}
+
+static pid_t worker_read(const struct daemon *daemon, char *state, size_t size)
+{
+    json_t *status = status_read(daemon);
+    json_t *worker = worker_of(status);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(worker, "pid"));
+
+    snprintf(state, size, "%s", json_string_value(json_object_get(worker, "state")));
+    json_decref(status);
+    return pid;
+}
+
+void status_worker_state(const struct daemon *daemon, char *state, size_t size)
+{
+    (void)worker_read(daemon, state, size);
+}
+
+void status_worker_state_wait(const struct daemon *daemon, const char *state, unsigned ms)
+{
+    struct wait wait = wait_begin(state, ms);
+    char now[32];
+
+    for (;;) {
+        status_worker_state(daemon, now, sizeof(now));
+        if (strcmp(now, state) == 0)
+            return;
+        wait_step(&wait);
+    }
+}
+
+pid_t status_worker_ready(const struct daemon *daemon, pid_t old)
+{
+    struct wait wait = wait_begin("a ready worker", WAIT_MS);
+    char state[32];
+
+    for (;;) {
+        pid_t pid = worker_read(daemon, state, sizeof(state));
+
+        if (pid > 0 && pid != old && strcmp(state, "ready") == 0)
+            return pid;
+        wait_step(&wait);
+    }
+}
+
+size_t status_sessions(const struct daemon *daemon)
+{
+    json_t *status = status_read(daemon);
+    size_t count = json_array_size(json_object_get(status, "sessions"));
+
+    json_decref(status);
+    return count;
+}
+
+size_t status_descriptors(pid_t pid)
+{
+    char path[32];
+    size_t count = 0;
+    struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+unsigned long status_memory_kib(pid_t pid)
+{
+    char path[32], line[256];
+    unsigned long kib = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, "RssAnon:", 8) == 0)
+            kib = strtoul(line + 8, NULL, 10);
+    fclose(file);
+    return kib;
+}

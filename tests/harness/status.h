@@ -1,0 +1,28 @@
+/* What `tesup status --json` says about a supervisor under test. */
+#ifndef TESUP_TESTS_HARNESS_STATUS_H
+#define TESUP_TESTS_HARNESS_STATUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tests/harness/daemon.h"
+
+/* Counters of the first worker and of the supervisor, by their JSON names. */
+uint64_t status_worker_count(const struct daemon *daemon, const char *name);
+uint64_t status_supervisor_count(const struct daemon *daemon, const char *name);
+/* Waits until the counter has reached `least`. */
+void status_worker_wait(const struct daemon *daemon, const char *name, uint64_t least);
+void status_supervisor_wait(const struct daemon *daemon, const char *name, uint64_t least);
+/* Of the first worker: "ready", "hung", "failed", … */
+void status_worker_state(const struct daemon *daemon, char *state, size_t size);
+void status_worker_state_wait(const struct daemon *daemon, const char *state, unsigned ms);
+/* Waits until a worker is ready that is not `old`; its pid. */
+pid_t status_worker_ready(const struct daemon *daemon, pid_t old);
+size_t status_sessions(const struct daemon *daemon);
+/* Open descriptors of a process. */
+size_t status_descriptors(pid_t pid);
+/* Resident memory of a process. */
+unsigned long status_memory_kib(pid_t pid);
+
+#endif
