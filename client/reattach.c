@@ -45,11 +45,11 @@ static int session_replace_socket(struct tesup_session *session, int socket)
 {
     int rc = TS_OK;
 
-    list_each(node, following, &session->channels)
+    list_each (node, following, &session->channels)
         channel_watch_socket(list_entry(node, struct tesup_channel, link), session->socket, false);
     if (dup3(socket, session->socket, O_CLOEXEC) < 0)
         rc = error_system("moving to the supervisor at %s", session->path);
-    list_each(node, following, &session->channels)
+    list_each (node, following, &session->channels)
         channel_watch_socket(list_entry(node, struct tesup_channel, link), session->socket, true);
     return rc;
 }

@@ -269,7 +269,7 @@ static void session_drop(struct tesup_session *session)
         region_free(session->regions.entries[i].object);
     for (size_t i = 0; i < session->remotes.count; i++)
         free(session->remotes.entries[i].object);
-    list_each(node, following, &session->channels)
+    list_each (node, following, &session->channels)
         channel_free(list_entry(node, struct tesup_channel, link));
     session_free(session);
 }

@@ -101,8 +101,8 @@ static int channel_check(const struct channel_header *header, uint64_t size)
         header->notify_max > LAYOUT_NOTIFY_OOB_MAX)
         return TS_ERR_PROTOCOL;
     if (!place_fits(&header->sq, sizeof(struct sqe), size) ||
-        !place_fits(&header->cq, sizeof(struct cqe), size) ||
-        !place_fits(&header->ntx, 1, size) || !place_fits(&header->nrx, 1, size))
+        !place_fits(&header->cq, sizeof(struct cqe), size) || !place_fits(&header->ntx, 1, size) ||
+        !place_fits(&header->nrx, 1, size))
         return TS_ERR_PROTOCOL;
     if ((header->journal_offset & 63) != 0 || header->journal_offset > size ||
         header->slots > (size - header->journal_offset) / sizeof(struct journal_entry))

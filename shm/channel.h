@@ -1,4 +1,5 @@
-/* The channel's segment as a whole: sizing, creating, mapping, and each side's view of the rings. */
+/* The channel's segment as a whole: sizing, creating, mapping, and each side's view of the rings.
+ */
 #ifndef TESUP_SHM_CHANNEL_H
 #define TESUP_SHM_CHANNEL_H
 

@@ -7,7 +7,10 @@
 #include "shm/err.h"
 #include "shm/segment.h"
 
-#define FIELD(member) {#member, offsetof(struct counters_worker_stats, member)}
+#define FIELD(member)                                           \
+    {                                                           \
+#member, offsetof(struct counters_worker_stats, member) \
+    }
 const struct counters_field counters_worker_fields[] = {
     FIELD(heartbeat_ns),
     FIELD(turns),
@@ -79,8 +82,8 @@ int counters_map(int fd, bool writable, struct counters_segment **counters)
         return TS_ERR_SYSTEM;
     if (!facts.sealed || facts.size != sizeof(*map))
         return TS_ERR_VERSION;
-    map = mmap(NULL, sizeof(*map), writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd,
-               0);
+    map =
+        mmap(NULL, sizeof(*map), writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return TS_ERR_SYSTEM;
     if (map->magic != COUNTERS_MAGIC || map->version != COUNTERS_VERSION ||
@@ -154,9 +157,9 @@ void counters_error_add(struct counters_error *table, const char *text)
 const char *worker_state_name(uint64_t state)
 {
     static const char *const names[WORKER_STATE_COUNT] = {
-        [WORKER_STATE_DOWN] = "down",       [WORKER_STATE_STARTING] = "starting",
-        [WORKER_STATE_READY] = "ready",     [WORKER_STATE_BACKOFF] = "backoff",
-        [WORKER_STATE_FAILED] = "failed",   [WORKER_STATE_DRAINING] = "draining",
+        [WORKER_STATE_DOWN] = "down",     [WORKER_STATE_STARTING] = "starting",
+        [WORKER_STATE_READY] = "ready",   [WORKER_STATE_BACKOFF] = "backoff",
+        [WORKER_STATE_FAILED] = "failed", [WORKER_STATE_DRAINING] = "draining",
     };
 
     return state < WORKER_STATE_COUNT ? names[state] : "unknown";

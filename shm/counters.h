@@ -45,14 +45,14 @@ enum worker_state {
 };
 
 enum endpoint_state {
-    ENDPOINT_IDLE = 0,      /* no connection, none wanted */
-    ENDPOINT_CONNECTING,    /* TCP connect in progress */
-    ENDPOINT_HANDSHAKE,     /* hello sent, waiting for the peer's words */
-    ENDPOINT_LINKING,       /* authenticated; local link being set up */
+    ENDPOINT_IDLE = 0,   /* no connection, none wanted */
+    ENDPOINT_CONNECTING, /* TCP connect in progress */
+    ENDPOINT_HANDSHAKE,  /* hello sent, waiting for the peer's words */
+    ENDPOINT_LINKING,    /* authenticated; local link being set up */
     ENDPOINT_READY,
-    ENDPOINT_DRAINING,      /* a duplicate or being closed: no new work, finishes the old */
-    ENDPOINT_BACKOFF,       /* lost; next attempt is timed */
-    ENDPOINT_CLOSED,        /* final; the slot is about to be freed */
+    ENDPOINT_DRAINING, /* a duplicate or being closed: no new work, finishes the old */
+    ENDPOINT_BACKOFF,  /* lost; next attempt is timed */
+    ENDPOINT_CLOSED,   /* final; the slot is about to be freed */
     ENDPOINT_STATE_COUNT
 };
 
@@ -97,11 +97,11 @@ struct counters_worker_stats {
     _Atomic uint64_t turn_max_ns;  /* longest turn */
     _Atomic uint64_t sleeps;
     _Atomic uint64_t sessions, channels, regions, endpoints; /* now */
-    _Atomic uint64_t requests;     /* accepted */
+    _Atomic uint64_t requests;                               /* accepted */
     _Atomic uint64_t completions;
     _Atomic uint64_t in_flight; /* now */
     _Atomic uint64_t reads, writes;
-    _Atomic uint64_t bytes_read, bytes_written;   /* as initiator */
+    _Atomic uint64_t bytes_read, bytes_written;               /* as initiator */
     _Atomic uint64_t bytes_served_read, bytes_served_written; /* as target */
     _Atomic uint64_t notify_sent, notify_received, notify_delivered;
     _Atomic uint64_t notify_parked;    /* now waiting for room in a ring */

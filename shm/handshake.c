@@ -109,7 +109,8 @@ static bool id_from_hex(uint8_t id[HANDSHAKE_ID], const char *hex)
 {
     size_t size = 0;
 
-    return hex != NULL && sodium_hex2bin(id, HANDSHAKE_ID, hex, strlen(hex), NULL, &size, NULL) == 0 &&
+    return hex != NULL &&
+           sodium_hex2bin(id, HANDSHAKE_ID, hex, strlen(hex), NULL, &size, NULL) == 0 &&
            size == HANDSHAKE_ID;
 }
 
@@ -142,13 +143,12 @@ size_t handshake_hello_write(uint8_t *bytes, const struct handshake_hello *hello
 
     handshake_random(body, HANDSHAKE_NONCE);
     sodium_bin2hex(worker, sizeof(worker), hello->worker, HANDSHAKE_ID);
-    size = json_write(body + HANDSHAKE_NONCE,
-                      HANDSHAKE_FRAME_MAX - sizeof(struct preamble) - HANDSHAKE_NONCE,
-                      json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:I}", "worker", worker,
-                                "generation", (json_int_t)hello->generation, "host", hello->host,
-                                "address", hello->address, "name", hello->worker_name, "segment",
-                                hello->segment, "local", hello->local, "notify_max",
-                                (json_int_t)hello->notify_max));
+    size = json_write(
+        body + HANDSHAKE_NONCE, HANDSHAKE_FRAME_MAX - sizeof(struct preamble) - HANDSHAKE_NONCE,
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:I}", "worker", worker, "generation",
+                  (json_int_t)hello->generation, "host", hello->host, "address", hello->address,
+                  "name", hello->worker_name, "segment", hello->segment, "local", hello->local,
+                  "notify_max", (json_int_t)hello->notify_max));
     return preamble_write(bytes, HANDSHAKE_HELLO, HANDSHAKE_NONCE + size);
 }
 
@@ -251,13 +251,13 @@ size_t handshake_welcome_write(uint8_t *bytes, const uint8_t key[HANDSHAKE_KEY],
 
     sodium_bin2hex(worker, sizeof(worker), welcome->worker, HANDSHAKE_ID);
     sodium_bin2hex(token, sizeof(token), welcome->token, HANDSHAKE_ID);
-    size = json_write(body, HANDSHAKE_FRAME_MAX - sizeof(struct preamble) - HANDSHAKE_MAC,
-                      json_pack("{s:i, s:s, s:s, s:I, s:s, s:b, s:s, s:s, s:I}", "status",
-                                welcome->status, "text", welcome->text, "worker", worker,
-                                "generation", (json_int_t)welcome->generation, "name",
-                                welcome->worker_name, "local", welcome->local, "local_socket",
-                                welcome->local_socket, "token", token, "notify_max",
-                                (json_int_t)welcome->notify_max));
+    size =
+        json_write(body, HANDSHAKE_FRAME_MAX - sizeof(struct preamble) - HANDSHAKE_MAC,
+                   json_pack("{s:i, s:s, s:s, s:I, s:s, s:b, s:s, s:s, s:I}", "status",
+                             welcome->status, "text", welcome->text, "worker", worker, "generation",
+                             (json_int_t)welcome->generation, "name", welcome->worker_name, "local",
+                             welcome->local, "local_socket", welcome->local_socket, "token", token,
+                             "notify_max", (json_int_t)welcome->notify_max));
     handshake_mac(mac, key, welcome_label, hello, hello_size, challenge, body, size);
     return preamble_write(bytes, HANDSHAKE_WELCOME, HANDSHAKE_MAC + size);
 }
@@ -286,16 +286,16 @@ int handshake_welcome_read(const uint8_t *bytes, size_t size, const uint8_t key[
         return TS_ERR_PROTOCOL;
     memset(welcome, 0, sizeof(*welcome));
     status = json_object_get(object, "status");
-    good = json_is_integer(status) && json_integer_value(status) >= TS_ERR_LAST &&
-           json_integer_value(status) <= TS_AGAIN &&
-           text_copy(welcome->text, sizeof(welcome->text), object, "text") &&
-           id_from_hex(welcome->worker, json_string_value(json_object_get(object, "worker"))) &&
-           number_copy(&welcome->generation, object, "generation", INT64_MAX) &&
-           text_copy(welcome->worker_name, sizeof(welcome->worker_name), object, "name") &&
-           text_copy(welcome->local_socket, sizeof(welcome->local_socket), object,
-                     "local_socket") &&
-           id_from_hex(welcome->token, json_string_value(json_object_get(object, "token"))) &&
-           number_copy(&notify_max, object, "notify_max", LAYOUT_NOTIFY_OOB_MAX);
+    good =
+        json_is_integer(status) && json_integer_value(status) >= TS_ERR_LAST &&
+        json_integer_value(status) <= TS_AGAIN &&
+        text_copy(welcome->text, sizeof(welcome->text), object, "text") &&
+        id_from_hex(welcome->worker, json_string_value(json_object_get(object, "worker"))) &&
+        number_copy(&welcome->generation, object, "generation", INT64_MAX) &&
+        text_copy(welcome->worker_name, sizeof(welcome->worker_name), object, "name") &&
+        text_copy(welcome->local_socket, sizeof(welcome->local_socket), object, "local_socket") &&
+        id_from_hex(welcome->token, json_string_value(json_object_get(object, "token"))) &&
+        number_copy(&notify_max, object, "notify_max", LAYOUT_NOTIFY_OOB_MAX);
     welcome->status = (int)json_integer_value(status);
     welcome->local = json_is_true(json_object_get(object, "local"));
     welcome->notify_max = (uint32_t)notify_max;

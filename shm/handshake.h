@@ -34,9 +34,9 @@ enum handshake_type {
 };
 
 struct handshake_hello {
-    uint8_t worker[HANDSHAKE_ID]; /* new for each worker process */
-    uint64_t generation;          /* of this attempt; the answer echoes it */
-    char host[65];                /* same text = same running kernel */
+    uint8_t worker[HANDSHAKE_ID];  /* new for each worker process */
+    uint64_t generation;           /* of this attempt; the answer echoes it */
+    char host[65];                 /* same text = same running kernel */
     char address[LAYOUT_NAME_MAX]; /* HOST:PORT of the initiator's supervisor */
     char worker_name[PROTO_LABEL_MAX];
     char segment[PROTO_LABEL_MAX]; /* wanted: its owner answers */

@@ -26,10 +26,10 @@
 /* Two cache lines: the adjacent-line prefetcher of x86 fetches lines in pairs. */
 #define LAYOUT_LINE 128
 
-#define LAYOUT_NOTIFY_NATIVE_MAX 65528u            /* name + message, native path */
-#define LAYOUT_NOTIFY_OOB_MAX    (1024u * 1024u)   /* name + message when fallback is on */
-#define LAYOUT_SLOTS_MAX         4096u             /* requests in flight per channel */
-#define LAYOUT_NAME_MAX          320u              /* "HOST:PORT/SEGMENT", with the final NUL */
+#define LAYOUT_NOTIFY_NATIVE_MAX 65528u          /* name + message, native path */
+#define LAYOUT_NOTIFY_OOB_MAX    (1024u * 1024u) /* name + message when fallback is on */
+#define LAYOUT_SLOTS_MAX         4096u           /* requests in flight per channel */
+#define LAYOUT_NAME_MAX          320u            /* "HOST:PORT/SEGMENT", with the final NUL */
 
 /* Feature bits: a side sets what it offers; the other uses only what it knows. */
 #define LAYOUT_FEATURE_MAILBOX (UINT64_C(1) << 0) /* notifications arrive on this channel */
@@ -67,15 +67,16 @@ struct channel_header {
     uint64_t size; /* of the whole segment in bytes; equals the memfd's size */
     struct ring_place sq, cq, ntx, nrx;
     uint64_t journal_offset;
-    uint32_t slots;      /* requests in flight at most; also the size of sq and cq */
-    uint32_t notify_max; /* name + message in bytes */
+    uint32_t slots;         /* requests in flight at most; also the size of sq and cq */
+    uint32_t notify_max;    /* name + message in bytes */
     _Atomic uint64_t epoch; /* counts the workers that served this channel; release by the worker */
     uint8_t pad0[LAYOUT_LINE * 2 - 8 * 4 - 24 * 4 - 24];
 
     struct doorbell_shared worker_bell; /* the worker sleeps; the job wakes it */
     struct doorbell_shared job_bell;    /* the job sleeps; the worker wakes it */
-    struct doorbell_shared nrx_room;    /* the producer of nrx waits for room; its consumer says when */
-    struct doorbell_shared ntx_room;    /* the same for ntx, when both sides are workers */
+    struct doorbell_shared
+        nrx_room; /* the producer of nrx waits for room; its consumer says when */
+    struct doorbell_shared ntx_room; /* the same for ntx, when both sides are workers */
     struct ring_shared sq_words, cq_words, ntx_words, nrx_words;
     uint8_t pad1[4096 - 6 * LAYOUT_LINE - 8 * LAYOUT_LINE];
 };
@@ -155,9 +156,9 @@ struct notify_record {
     uint16_t from_len; /* sender's "HOST:PORT/SEGMENT", no NUL */
     uint32_t name_len;
     uint32_t msg_len;
-    int32_t status;    /* outcome of the bound transfer, TS_OK without one; of the event */
-    uint32_t remote;   /* event: the watcher's handle */
-    uint64_t bytes;    /* moved by the bound transfer */
+    int32_t status;  /* outcome of the bound transfer, TS_OK without one; of the event */
+    uint32_t remote; /* event: the watcher's handle */
+    uint64_t bytes;  /* moved by the bound transfer */
 };
 static_assert(sizeof(struct notify_record) == 32, "record header is 32 bytes");
 

@@ -9,11 +9,11 @@ struct list {
     struct list *next, *prev;
 };
 
-#define list_entry(node, type, member) ((type *)(void *)((char *)(node) - offsetof(type, member)))
+#define list_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 /* Safe when the body removes `node`; not when it removes `following`. */
-#define list_each(node, following, head)                                                           \
-    for (struct list *node = (head)->next, *following = node->next; node != (head);                \
+#define list_each(node, following, head)                                            \
+    for (struct list *node = (head)->next, *following = node->next; node != (head); \
          node = following, following = node->next)
 
 static inline void list_init(struct list *node)

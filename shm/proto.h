@@ -132,14 +132,14 @@ struct proto_reply {
 
 struct proto_worker_config {
     uint8_t peer_key[32];
-    uint8_t instance[16];   /* of the supervisor */
-    uint32_t peer_auth;     /* 0 = none, 1 = pre-shared key */
-    uint32_t worker_index;  /* of its block in the counters segment */
-    uint32_t fabric;        /* enum proto_fabric */
-    uint32_t idle;          /* enum proto_idle */
+    uint8_t instance[16];  /* of the supervisor */
+    uint32_t peer_auth;    /* 0 = none, 1 = pre-shared key */
+    uint32_t worker_index; /* of its block in the counters segment */
+    uint32_t fabric;       /* enum proto_fabric */
+    uint32_t idle;         /* enum proto_idle */
     uint32_t spin_us;
     uint32_t notify_max;
-    uint32_t slice_bytes;   /* a large transfer's turn */
+    uint32_t slice_bytes; /* a large transfer's turn */
     uint32_t endpoint_max;
     uint32_t connect_ms;    /* connect + handshake */
     uint32_t request_ms;    /* default deadline of a request, 0 = none */

@@ -35,7 +35,8 @@ int ring_record_claim(struct ring_producer *ring, uint64_t size, uint8_t **recor
     if (rc != TS_OK)
         return rc;
     if (pad > 0) {
-        /* The tail of the ring may be shorter than a header: size and kind are the first 8 bytes. */
+        /* The tail of the ring may be shorter than a header: size and kind are the first 8 bytes.
+         */
         struct notify_record header = {.size = (uint32_t)pad, .kind = NOTIFY_KIND_PAD};
         memcpy(ring->bytes + at, &header, pad < sizeof(header) ? pad : sizeof(header));
         ring->tail += pad;

@@ -118,8 +118,9 @@ static inline void ring_record_consume(struct ring_consumer *ring,
     ring->head += header->size;
 }
 
-/* A record by the position that a descriptor named.  It lies at or after the next one: a worker that
- * died between publishing sq and ntx leaves records that nobody needs any more, and they are skipped. */
+/* A record by the position that a descriptor named.  It lies at or after the next one: a worker
+ * that died between publishing sq and ntx leaves records that nobody needs any more, and they are
+ * skipped. */
 int ring_record_at(struct ring_consumer *ring, uint64_t pos, uint32_t size,
                    struct notify_record *header, const uint8_t **body);
 

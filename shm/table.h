@@ -2,8 +2,8 @@
  *
  * Handle = generation << 14 | index; generation 0 is never given out, so 0 is never valid.  Free
  * slots are reused in first-in first-out order and the generation goes up on each reuse: a stale
- * handle can only come alive again after 2^18 reuses of its slot, which needs at least 2^18 times as
- * many allocations as there are free slots.
+ * handle can only come alive again after 2^18 reuses of its slot, which needs at least 2^18 times
+ * as many allocations as there are free slots.
  */
 #ifndef TESUP_SHM_TABLE_H
 #define TESUP_SHM_TABLE_H

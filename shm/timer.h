@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 struct timer {
-    uint64_t when;  /* clock_now() nanoseconds */
-    size_t place;   /* in the heap, from 1; 0 = not set */
+    uint64_t when; /* clock_now() nanoseconds */
+    size_t place;  /* in the heap, from 1; 0 = not set */
     void (*fire)(struct timer *timer);
 };
 

@@ -41,8 +41,8 @@ int wire_send(int socket, const struct wire_message *message);
 
 /* Receives one message without waiting. TS_OK; TS_AGAIN when there is none; TS_ERR_GONE at end of
  * file; TS_ERR_PROTOCOL for a wrong magic, length, type or number of fds (all fds are closed
- * already); TS_ERR_VERSION; TS_ERR_LIMIT when this process may have no more descriptors: the message
- * came without them, header and body are good; TS_ERR_SYSTEM with errno. */
+ * already); TS_ERR_VERSION; TS_ERR_LIMIT when this process may have no more descriptors: the
+ * message came without them, header and body are good; TS_ERR_SYSTEM with errno. */
 int wire_receive(int socket, struct wire_message *message);
 
 /* Checks header and fd count against the table; split off for the fuzzer. */

@@ -176,7 +176,7 @@ err_text:
 
 void broker_close(struct broker *broker)
 {
-    list_each(node, next, &broker->guests)
+    list_each (node, next, &broker->guests)
         close(guest_free(list_entry(node, struct broker_guest, node)));
     if (broker->bound)
         unlink(broker->acceptor.supervisor->paths.socket);

@@ -1,7 +1,7 @@
 /* CPUs that workers of other daemons on this host are pinned to.
  *
- * Several daemons may share a host (`tesup run` starts private ones), and each plans alone.  What is
- * pinned already can be seen: worker processes with one CPU in their mask.
+ * Several daemons may share a host (`tesup run` starts private ones), and each plans alone.  What
+ * is pinned already can be seen: worker processes with one CPU in their mask.
  */
 #ifndef TESUP_SUPERVISOR_CPU_TAKEN_H
 #define TESUP_SUPERVISOR_CPU_TAKEN_H

@@ -14,7 +14,8 @@ void job_free(struct job *job)
 {
     struct supervisor *supervisor = job->supervisor;
 
-    list_each(node, next, &job->asks) job_ask_free(list_entry(node, struct job_ask, node));
+    list_each (node, next, &job->asks)
+        job_ask_free(list_entry(node, struct job_ask, node));
     job_records_drop(job);
     publish_job_end(job);
     timer_clear(&supervisor->loop.timers, &job->timer);
@@ -47,7 +48,8 @@ void job_end(struct job *job, const char *why)
     loop_remove(&supervisor->loop, &job->exit_source);
     timer_clear(&supervisor->loop.timers, &job->timer);
     close(job->pidfd);
-    list_each(node, next, &job->asks) job_ask_free(list_entry(node, struct job_ask, node));
+    list_each (node, next, &job->asks)
+        job_ask_free(list_entry(node, struct job_ask, node));
     job_records_drop(job);
     publish_job_end(job);
     if (!job->known) {
@@ -128,13 +130,11 @@ int job_watch(struct job *job)
 
 void job_worker_lost(struct worker_process *worker)
 {
-    list_each(node, next, &worker->served)
-    {
+    list_each (node, next, &worker->served) {
         list_remove(node);
         list_append(&worker->backlog, node);
     }
-    list_each(node, next, &worker->backlog)
-    {
+    list_each (node, next, &worker->backlog) {
         struct job *job = list_entry(node, struct job, worker_node);
 
         job->known = false;
@@ -150,8 +150,7 @@ void job_worker_lost(struct worker_process *worker)
 
 static void jobs_end(struct list *jobs, const char *text)
 {
-    list_each(node, next, jobs)
-    {
+    list_each (node, next, jobs) {
         struct job *job = list_entry(node, struct job, worker_node);
 
         if (job->state == JOB_OPEN)

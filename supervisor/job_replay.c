@@ -60,7 +60,8 @@ static void replay_step(struct job *job)
         }
     } else if (!replay_remote(job)) {
         job_mark_served(job);
-        list_each(node, next, &job->asks) job_ask_send(list_entry(node, struct job_ask, node));
+        list_each (node, next, &job->asks)
+            job_ask_send(list_entry(node, struct job_ask, node));
     }
 }
 

@@ -375,8 +375,7 @@ void job_request_late(struct job_ask *ask)
 
 void job_request_worker_lost(struct job *job)
 {
-    list_each(node, next, &job->asks)
-    {
+    list_each (node, next, &job->asks) {
         struct job_ask *ask = list_entry(node, struct job_ask, node);
 
         if (job->state == JOB_OPEN && !ask->abandoned)

@@ -206,5 +206,6 @@ err_close:
 
 void peer_gate_close(struct peer_gate *gate)
 {
-    list_each(node, next, &gate->guests) guest_free(list_entry(node, struct peer_guest, node));
+    list_each (node, next, &gate->guests)
+        guest_free(list_entry(node, struct peer_guest, node));
 }

@@ -24,8 +24,7 @@ struct registry_entry *registry_find(const struct registry *registry, const char
 {
     const struct list *bucket = &registry->bucket[registry_hash(name)];
 
-    list_each(node, next, bucket)
-    {
+    list_each (node, next, bucket) {
         struct registry_entry *entry = list_entry(node, struct registry_entry, node);
 
         if (strcmp(entry->name, name) == 0)

@@ -153,8 +153,7 @@ static void accept_on_rings(struct source *source, uint32_t events)
 
 void accept_local(struct worker *worker, const struct proto_local_link *link, int socket)
 {
-    list_each(node, following, &worker->accepts)
-    {
+    list_each (node, following, &worker->accepts) {
         struct accept *accept = list_entry(node, struct accept, link);
 
         if (accept->source.fd >= 0 || memcmp(accept->token, link->token, HANDSHAKE_ID) != 0)
@@ -169,8 +168,7 @@ void accept_local(struct worker *worker, const struct proto_local_link *link, in
 
 void accept_forget(struct endpoint *endpoint)
 {
-    list_each(node, following, &endpoint->worker->accepts)
-    {
+    list_each (node, following, &endpoint->worker->accepts) {
         struct accept *accept = list_entry(node, struct accept, link);
 
         if (accept->endpoint == endpoint)

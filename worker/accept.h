@@ -5,7 +5,8 @@
 #include "shm/handshake.h"
 #include "worker/endpoint.h"
 
-/* A peer proved its key to the supervisor: answer WELCOME and make the endpoint. Takes the socket. */
+/* A peer proved its key to the supervisor: answer WELCOME and make the endpoint. Takes the socket.
+ */
 void accept_peer(struct worker *worker, const struct proto_peer *peer, int socket);
 /* The other half of a local link arrived. Takes the socket. */
 void accept_local(struct worker *worker, const struct proto_local_link *link, int socket);

@@ -8,7 +8,7 @@
 
 struct channel {
     struct session *session;
-    uint32_t handle; /* index in session.channels */
+    uint32_t handle;     /* index in session.channels */
     struct list link;    /* worker.channels */
     struct list touched; /* worker.touched */
     struct channel_map map;
@@ -22,8 +22,8 @@ struct channel {
     uint64_t stashed_bytes; /* notifications copied out of ntx that wait for credit */
 };
 
-/* Maps the channel; with `adopt` its counters go on where a dead worker left them, and requests that
- * it had accepted are completed (docs/memory-model.md). TS_OK or an error; takes the fds. */
+/* Maps the channel; with `adopt` its counters go on where a dead worker left them, and requests
+ * that it had accepted are completed (docs/memory-model.md). TS_OK or an error; takes the fds. */
 int channel_add(struct session *session, const struct proto_channel *ask, int memfd, int own_event,
                 int job_event);
 void channel_delete(struct channel *channel);

@@ -106,9 +106,9 @@ static void connect_on_welcome(struct endpoint *endpoint)
 {
     struct connect *connect = &endpoint->connect;
     struct handshake_welcome *welcome = &connect->welcome;
-    int rc = handshake_welcome_read(connect->in, connect->have, endpoint->worker->config.peer_key,
-                                    connect->hello, connect->hello_size, connect->challenge,
-                                    welcome);
+    int rc =
+        handshake_welcome_read(connect->in, connect->have, endpoint->worker->config.peer_key,
+                               connect->hello, connect->hello_size, connect->challenge, welcome);
 
     if (rc != TS_OK) {
         connect_close_socket(endpoint);
@@ -150,8 +150,8 @@ static void connect_on_bytes(struct endpoint *endpoint)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
-        connect_failed(endpoint, connect->expected == HANDSHAKE_WELCOME ? TS_ERR_AUTH
-                                                                        : TS_ERR_UNREACHABLE,
+        connect_failed(endpoint,
+                       connect->expected == HANDSHAKE_WELCOME ? TS_ERR_AUTH : TS_ERR_UNREACHABLE,
                        connect->expected == HANDSHAKE_WELCOME
                            ? "the peer refused our key (copy the same peer.key to both hosts)"
                            : "the peer closed the connection during the handshake",

@@ -204,18 +204,12 @@ static const struct {
     control_handler *handle;
     bool needs_session;
 } control_handlers[WIRE_TYPE_COUNT] = {
-    [WIRE_SESSION_ADD] = {on_session_add, false},
-    [WIRE_SESSION_DEL] = {on_session_del, true},
-    [WIRE_CHANNEL_ADD] = {on_channel_add, true},
-    [WIRE_CHANNEL_CLOSE] = {on_channel_close, true},
-    [WIRE_REGION_ADD] = {on_region_add, true},
-    [WIRE_REGION_DEL] = {on_region_del, true},
-    [WIRE_REMOTE_OPEN] = {on_remote_open, true},
-    [WIRE_REMOTE_CLOSE] = {on_remote_close, true},
-    [WIRE_REMOTE_WATCH] = {on_remote_watch, true},
-    [WIRE_PEER_SOCKET] = {on_peer_socket, false},
-    [WIRE_LOCAL_LINK] = {on_local_link, false},
-    [WIRE_DRAIN] = {on_drain, false},
+    [WIRE_SESSION_ADD] = {on_session_add, false},  [WIRE_SESSION_DEL] = {on_session_del, true},
+    [WIRE_CHANNEL_ADD] = {on_channel_add, true},   [WIRE_CHANNEL_CLOSE] = {on_channel_close, true},
+    [WIRE_REGION_ADD] = {on_region_add, true},     [WIRE_REGION_DEL] = {on_region_del, true},
+    [WIRE_REMOTE_OPEN] = {on_remote_open, true},   [WIRE_REMOTE_CLOSE] = {on_remote_close, true},
+    [WIRE_REMOTE_WATCH] = {on_remote_watch, true}, [WIRE_PEER_SOCKET] = {on_peer_socket, false},
+    [WIRE_LOCAL_LINK] = {on_local_link, false},    [WIRE_DRAIN] = {on_drain, false},
 };
 
 static void control_dispatch(struct worker *worker, struct wire_message *message)

@@ -138,8 +138,7 @@ struct endpoint *endpoint_open_self(struct worker *worker)
 struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
                                     const struct endpoint *except)
 {
-    list_each(node, following, &worker->endpoints)
-    {
+    list_each (node, following, &worker->endpoints) {
         struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
 
         if (endpoint != except && endpoint->state == ENDPOINT_READY && endpoint->known &&
@@ -194,8 +193,7 @@ static void endpoint_drop_link(struct endpoint *endpoint)
 
 static void endpoint_each_remote(struct endpoint *endpoint, void (*call)(struct remote *))
 {
-    list_each(node, following, &endpoint->remotes)
-    {
+    list_each (node, following, &endpoint->remotes) {
         call(list_entry(node, struct remote, link));
     }
 }
@@ -205,8 +203,7 @@ static void endpoint_fail_remotes(struct endpoint *endpoint, int status, const c
     char text[PROTO_TEXT_MAX];
 
     snprintf(text, sizeof(text), "%.120s: %.120s", endpoint->address, why);
-    list_each(node, following, &endpoint->remotes)
-    {
+    list_each (node, following, &endpoint->remotes) {
         remote_fail(list_entry(node, struct remote, link), status, text);
     }
 }
@@ -317,8 +314,7 @@ static void action_refuse(struct endpoint *endpoint, int status, const char *why
     char text[PROTO_TEXT_MAX];
 
     snprintf(text, sizeof(text), "%.120s: %.120s", endpoint->address, why);
-    list_each(node, following, &endpoint->remotes)
-    {
+    list_each (node, following, &endpoint->remotes) {
         remote_on_refused(list_entry(node, struct remote, link), status, text);
     }
     action_close(endpoint);

@@ -1,9 +1,10 @@
 /* Endpoints: this worker's relation to one peer worker, across all its connections.
  *
- * Life (worker/endpoint_fsm.c has the table): an endpoint is made to reach a HOST:PORT for a segment,
- * connects, shakes hands, and is then known by the peer worker's id.  Should another live endpoint to
- * that id exist, one of the two is kept and the other drained.  A lost link ends what was posted as
- * uncertain and, while someone here still wants the peer, is tried again with backoff.
+ * Life (worker/endpoint_fsm.c has the table): an endpoint is made to reach a HOST:PORT for a
+ * segment, connects, shakes hands, and is then known by the peer worker's id.  Should another live
+ * endpoint to that id exist, one of the two is kept and the other drained.  A lost link ends what
+ * was posted as uncertain and, while someone here still wants the peer, is tried again with
+ * backoff.
  */
 #ifndef TESUP_WORKER_ENDPOINT_H
 #define TESUP_WORKER_ENDPOINT_H
@@ -32,27 +33,27 @@ struct endpoint {
     struct list link_node; /* worker.endpoints */
     enum endpoint_state state;
     bool self;
-    bool initiated;      /* the present connection was made by us */
-    bool known;          /* peer_id is valid */
+    bool initiated; /* the present connection was made by us */
+    bool known;     /* peer_id is valid */
     uint8_t peer_id[HANDSHAKE_ID];
     uint64_t generation; /* of the present connection */
     uint32_t notify_max; /* the peer's limit */
     uint32_t attempts;   /* failed ones in a row */
     bool tcp_only;       /* the local link did not work: do not ask for it again */
     bool bye_sent, bye_received;
-    int lost_status;     /* of a link that reported its death in this turn; TS_OK = alive */
+    int lost_status; /* of a link that reported its death in this turn; TS_OK = alive */
     char lost_why[PROTO_TEXT_MAX];
-    struct list lost;    /* in worker's list of links to close; self-linked when not */
+    struct list lost;              /* in worker's list of links to close; self-linked when not */
     char address[LAYOUT_NAME_MAX]; /* HOST:PORT of the peer's supervisor */
     char peer_name[PROTO_LABEL_MAX];
-    char asked[PROTO_LABEL_MAX];   /* segment of the present handshake */
-    struct connect connect;        /* while connecting and shaking hands */
+    char asked[PROTO_LABEL_MAX]; /* segment of the present handshake */
+    struct connect connect;      /* while connecting and shaking hands */
     struct link *link;
     struct timer timer;
-    struct table wire;     /* struct transfer by the handle in its frames */
-    struct table inbounds; /* struct inbound: segments of ours that the peer opened */
-    struct table outbounds; /* struct remote by the handle in its frames */
-    struct list remotes;   /* struct remote.link */
+    struct table wire;               /* struct transfer by the handle in its frames */
+    struct table inbounds;           /* struct inbound: segments of ours that the peer opened */
+    struct table outbounds;          /* struct remote by the handle in its frames */
+    struct list remotes;             /* struct remote.link */
     struct counters_endpoint *shown; /* its line in status; NULL when there are too many */
 };
 

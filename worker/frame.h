@@ -1,7 +1,8 @@
 /* Frames of the peer protocol: what two workers say to each other after the handshake.
  *
- * One 40-byte header and `length` bytes of payload, little-endian, in order, on whatever the link is
- * (a TCP stream, a shared-memory ring, or this worker itself).  docs/protocol.md lists each type.
+ * One 40-byte header and `length` bytes of payload, little-endian, in order, on whatever the link
+ * is (a TCP stream, a shared-memory ring, or this worker itself).  docs/protocol.md lists each
+ * type.
  */
 #ifndef TESUP_WORKER_FRAME_H
 #define TESUP_WORKER_FRAME_H
@@ -15,22 +16,22 @@
 
 enum frame_type {
     FRAME_NONE = 0,
-    FRAME_OPEN = 1,    /* open a segment: request = sender's remote handle */
-    FRAME_OPENED,      /* answer: open = handle for later frames, value = credit, status */
-    FRAME_CLOSE,       /* forget `open` */
-    FRAME_GONE,        /* the segment behind remote handle `request` is gone */
-    FRAME_NOTIFY,      /* open, region = name length, payload = name and message */
-    FRAME_CREDIT,      /* request = sender's remote handle, value = bytes given back */
-    FRAME_BYE,         /* no more from me on this link; close when you said it too */
-    FRAME_WRITE,       /* tcp: one slice into open's region at offset; FRAME_FLAG_LAST ends it */
-    FRAME_READ,        /* tcp: ask for value bytes of open's region at offset */
-    FRAME_DATA,        /* tcp: one slice for READ `request` at offset */
-    FRAME_RESULT,      /* tcp: READ or WRITE `request` ended: status, value = bytes */
-    FRAME_CANCEL,      /* tcp: stop READ or WRITE `request`; RESULT answers */
-    FRAME_EXPORT,      /* local: send me the memory of open's region; request = import handle */
-    FRAME_EXPORTED,    /* local: answer without memory: status */
-    FRAME_REVOKE,      /* local: let go of import `request` */
-    FRAME_REVOKED,     /* local: it is let go */
+    FRAME_OPEN = 1, /* open a segment: request = sender's remote handle */
+    FRAME_OPENED,   /* answer: open = handle for later frames, value = credit, status */
+    FRAME_CLOSE,    /* forget `open` */
+    FRAME_GONE,     /* the segment behind remote handle `request` is gone */
+    FRAME_NOTIFY,   /* open, region = name length, payload = name and message */
+    FRAME_CREDIT,   /* request = sender's remote handle, value = bytes given back */
+    FRAME_BYE,      /* no more from me on this link; close when you said it too */
+    FRAME_WRITE,    /* tcp: one slice into open's region at offset; FRAME_FLAG_LAST ends it */
+    FRAME_READ,     /* tcp: ask for value bytes of open's region at offset */
+    FRAME_DATA,     /* tcp: one slice for READ `request` at offset */
+    FRAME_RESULT,   /* tcp: READ or WRITE `request` ended: status, value = bytes */
+    FRAME_CANCEL,   /* tcp: stop READ or WRITE `request`; RESULT answers */
+    FRAME_EXPORT,   /* local: send me the memory of open's region; request = import handle */
+    FRAME_EXPORTED, /* local: answer without memory: status */
+    FRAME_REVOKE,   /* local: let go of import `request` */
+    FRAME_REVOKED,  /* local: it is let go */
     FRAME_TYPE_COUNT
 };
 
@@ -62,8 +63,8 @@ struct frame_open {
     uint32_t pad;
 };
 
-#define FRAME_SLICE_MAX  (16u * 1024u * 1024u) /* payload of WRITE and DATA */
-#define FRAME_SMALL_MAX  (LAYOUT_NOTIFY_OOB_MAX + 64u)
+#define FRAME_SLICE_MAX (16u * 1024u * 1024u) /* payload of WRITE and DATA */
+#define FRAME_SMALL_MAX (LAYOUT_NOTIFY_OOB_MAX + 64u)
 
 /* Is the header one that may arrive at all?  TS_OK or TS_ERR_PROTOCOL. */
 int frame_check(const struct frame *frame);

@@ -225,8 +225,7 @@ static int events_do_work(struct session *session)
 {
     int done = 0;
 
-    list_each(node, following, &session->events)
-    {
+    list_each (node, following, &session->events) {
         struct remote *remote = list_entry(node, struct remote, event);
         struct notify_record record = {.kind = NOTIFY_KIND_EVENT,
                                        .from_len = (uint16_t)strlen(remote->name),

@@ -12,9 +12,9 @@
 
 struct inbound {
     struct endpoint *endpoint; /* NULL once the sender's link is gone */
-    struct session *session; /* NULL once that job is gone */
-    uint32_t handle;         /* in endpoint.inbounds */
-    uint32_t sender_remote;  /* the peer's remote handle, for frames back */
+    struct session *session;   /* NULL once that job is gone */
+    uint32_t handle;           /* in endpoint.inbounds */
+    uint32_t sender_remote;    /* the peer's remote handle, for frames back */
     uint32_t uid;
     char sender[LAYOUT_NAME_MAX];
     struct list member;  /* session.inbound */

@@ -69,12 +69,11 @@ static int local_send(int fd, const struct handshake_welcome *welcome, const int
     return wire_send(fd, &message);
 }
 
-int link_setup_local(struct endpoint *endpoint, const struct handshake_welcome *welcome,
-                     char *text, size_t text_size)
+int link_setup_local(struct endpoint *endpoint, const struct handshake_welcome *welcome, char *text,
+                     size_t text_size)
 {
     uint32_t notify_max = endpoint->worker->config.notify_max;
-    struct channel_shape shape = {
-        .slots = LOCAL_SLOTS, .notify_max = notify_max, .mailbox = true};
+    struct channel_shape shape = {.slots = LOCAL_SLOTS, .notify_max = notify_max, .mailbox = true};
     int fds[3] = {-1, -1, -1};
     int socket_fd = local_connect(welcome->local_socket);
 

@@ -15,7 +15,7 @@ void link_setup_socket(int fd);
 int connect_start_socket(int fd, const struct addrinfo *address);
 
 /* Initiator's half of a local link: reach the peer's supervisor, hand over the rings. */
-int link_setup_local(struct endpoint *endpoint, const struct handshake_welcome *welcome,
-                     char *text, size_t text_size);
+int link_setup_local(struct endpoint *endpoint, const struct handshake_welcome *welcome, char *text,
+                     size_t text_size);
 
 #endif

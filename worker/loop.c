@@ -37,8 +37,7 @@ static int channels_do_work(struct worker *worker)
 {
     int done = 0;
 
-    list_each(node, following, &worker->channels)
-    {
+    list_each (node, following, &worker->channels) {
         struct channel *channel = list_entry(node, struct channel, link);
         struct session *session = channel->session;
 
@@ -55,8 +54,7 @@ static int links_do_work(struct worker *worker)
     struct list now;
     int done = 0;
 
-    list_each(node, following, &worker->polled_links)
-    {
+    list_each (node, following, &worker->polled_links) {
         struct link *link = list_entry(node, struct link, polled);
 
         done += link->ops->poll(link);
@@ -119,15 +117,13 @@ static bool worker_arm(struct worker *worker)
 {
     bool work = false;
 
-    list_each(node, following, &worker->channels)
-    {
+    list_each (node, following, &worker->channels) {
         struct channel *channel = list_entry(node, struct channel, link);
 
         doorbell_arm(&channel->own_bell);
         work |= intake_has_work(channel);
     }
-    list_each(node, following, &worker->polled_links)
-    {
+    list_each (node, following, &worker->polled_links) {
         struct link *link = list_entry(node, struct link, polled);
 
         work |= link->ops->arm(link);
@@ -137,8 +133,7 @@ static bool worker_arm(struct worker *worker)
 
 static void worker_disarm(struct worker *worker)
 {
-    list_each(node, following, &worker->channels)
-    {
+    list_each (node, following, &worker->channels) {
         doorbell_disarm(&list_entry(node, struct channel, link)->own_bell);
     }
 }

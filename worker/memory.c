@@ -50,9 +50,9 @@ int memory_map(struct memory *memory, int fd, uint64_t offset, uint64_t length, 
     memory->sealed = facts.sealed;
     memory->writable = facts.writable;
     memory->mapping_size = length + skip;
-    memory->mapping = mmap(NULL, memory->mapping_size,
-                           facts.writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd,
-                           (off_t)(offset - skip));
+    memory->mapping =
+        mmap(NULL, memory->mapping_size, facts.writable ? PROT_READ | PROT_WRITE : PROT_READ,
+             MAP_SHARED, fd, (off_t)(offset - skip));
     if (memory->mapping == MAP_FAILED)
         return map_failed(memory, text, text_size, length);
     memory->map = (uint8_t *)memory->mapping + skip;
@@ -198,10 +198,9 @@ int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory
     /* Neither side may be touched by our own loads: the kernel copies file to process directly,
      * two processes need a stop in between. */
     if (from->map != NULL)
-        return to->map == NULL
-                   ? memory_store(to, to_offset, from->map + from_offset, length)
-                   : vm_move(getpid(), false, to->map + to_offset,
-                             (uintptr_t)(from->map + from_offset), length);
+        return to->map == NULL ? memory_store(to, to_offset, from->map + from_offset, length)
+                               : vm_move(getpid(), false, to->map + to_offset,
+                                         (uintptr_t)(from->map + from_offset), length);
     if (to->map != NULL)
         return memory_load(to->map + to_offset, from, from_offset, length);
     for (size_t done = 0; done < length;) {

@@ -6,8 +6,9 @@
  *    answers EFAULT where a load would raise SIGBUS;
  *  - private memory is reached through process_vm_*, and each slice first asks the descriptor of
  *    /proc/PID/mem that was opened at registration whether that very address space still lives.  It
- *    belongs to the address space, not to the pid: after exec or exit it reads nothing, and a reused
- *    pid never gets it.  What is left is the moment between that look and the copy of one slice.
+ *    belongs to the address space, not to the pid: after exec or exit it reads nothing, and a
+ * reused pid never gets it.  What is left is the moment between that look and the copy of one
+ * slice.
  */
 #ifndef TESUP_WORKER_MEMORY_H
 #define TESUP_WORKER_MEMORY_H
@@ -21,12 +22,12 @@ struct memory {
     uint64_t length;
     uint64_t base; /* address in the owner, for requests by address and for private memory */
     /* mapped files */
-    uint8_t *map;      /* first byte of the memory; NULL for private memory */
-    void *mapping;     /* what munmap gets */
+    uint8_t *map;  /* first byte of the memory; NULL for private memory */
+    void *mapping; /* what munmap gets */
     size_t mapping_size;
-    int fd;            /* kept to export it to workers of the same host; -1 none */
+    int fd; /* kept to export it to workers of the same host; -1 none */
     uint64_t fd_offset;
-    bool sealed;       /* our own loads and stores are safe */
+    bool sealed; /* our own loads and stores are safe */
     bool writable;
     /* private memory */
     pid_t pid;

@@ -125,8 +125,8 @@ static int on_bye(struct endpoint *endpoint, const struct frame *frame, const ui
 }
 
 static frame_handler *const frame_handlers[FRAME_TYPE_COUNT] = {
-    [FRAME_OPEN] = on_open,     [FRAME_OPENED] = on_opened, [FRAME_CLOSE] = on_close,
-    [FRAME_GONE] = on_gone,     [FRAME_NOTIFY] = on_notify, [FRAME_CREDIT] = on_credit,
+    [FRAME_OPEN] = on_open, [FRAME_OPENED] = on_opened, [FRAME_CLOSE] = on_close,
+    [FRAME_GONE] = on_gone, [FRAME_NOTIFY] = on_notify, [FRAME_CREDIT] = on_credit,
     [FRAME_BYE] = on_bye,
 };
 

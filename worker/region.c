@@ -110,8 +110,7 @@ void region_revoke(struct region *region, uint32_t delete_id)
     region->revoked = true;
     region->delete_id = delete_id;
     region_stop_requests(region);
-    list_each(node, following, &region->worker->endpoints)
-    {
+    list_each (node, following, &region->worker->endpoints) {
         struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
 
         if (endpoint->link != NULL)

@@ -2,8 +2,8 @@
 #ifndef TESUP_WORKER_REGION_H
 #define TESUP_WORKER_REGION_H
 
-#include "shm/list.h"
 #include "shm/err.h"
+#include "shm/list.h"
 #include "shm/process.h"
 #include "worker/memory.h"
 #include "worker/session.h"

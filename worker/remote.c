@@ -114,8 +114,8 @@ err_free:
     return rc;
 }
 
-/* Ends the requests that wait for the segment, and the notifications that wait for their turn or for
- * credit. Those being moved end by themselves, and take those behind them along. */
+/* Ends the requests that wait for the segment, and the notifications that wait for their turn or
+ * for credit. Those being moved end by themselves, and take those behind them along. */
 static void remote_stop_requests(struct remote *remote, int status)
 {
     while (!list_empty(&remote->waiting))
@@ -209,8 +209,7 @@ void remote_on_endpoint_ready(struct remote *remote)
 {
     struct session *session = remote->session;
     struct link *link = remote->endpoint->link;
-    struct frame frame = {.type = FRAME_OPEN,
-                          .length = sizeof(struct frame_open)};
+    struct frame frame = {.type = FRAME_OPEN, .length = sizeof(struct frame_open)};
     struct frame_open ask = {.uid = session->uid};
 
     if (remote->state == REMOTE_GONE)

@@ -10,30 +10,30 @@ enum remote_state {
     REMOTE_CONNECTING = 0, /* its endpoint is on its way, or between two links */
     REMOTE_OPENING,        /* FRAME_OPEN sent */
     REMOTE_OPEN,
-    REMOTE_GONE,           /* the segment ended; final */
+    REMOTE_GONE, /* the segment ended; final */
 };
 
 struct remote {
     struct session *session;
     uint32_t handle;
     enum remote_state state;
-    bool was_open;      /* it was open once: a refusal now means that it is gone */
-    bool own_attempt;   /* its endpoint's handshake asked for this very segment */
+    bool was_open;    /* it was open once: a refusal now means that it is gone */
+    bool own_attempt; /* its endpoint's handshake asked for this very segment */
     char name[LAYOUT_NAME_MAX];
     struct segment_name where;
     struct endpoint *endpoint;
-    struct list link;   /* endpoint.remotes */
-    uint32_t wire;      /* handle in endpoint.outbounds: names us in the peer's frames */
-    uint32_t open;      /* the peer's handle, for frames */
-    uint64_t credit;    /* bytes of notifications that may be sent */
+    struct list link; /* endpoint.remotes */
+    uint32_t wire;    /* handle in endpoint.outbounds: names us in the peer's frames */
+    uint32_t open;    /* the peer's handle, for frames */
+    uint64_t credit;  /* bytes of notifications that may be sent */
     uint32_t notify_max;
     int gone_status;    /* why it is gone */
     uint32_t open_id;   /* supervisor's message to answer; 0 none */
     struct timer timer; /* for open_id */
     bool watched;
-    struct list event;  /* session.events: the watch fired */
-    struct list waiting;                       /* requests that wait for REMOTE_OPEN */
-    struct list order[SESSION_CHANNELS_MAX];   /* requests with notifications, per channel */
+    struct list event;                       /* session.events: the watch fired */
+    struct list waiting;                     /* requests that wait for REMOTE_OPEN */
+    struct list order[SESSION_CHANNELS_MAX]; /* requests with notifications, per channel */
 };
 
 /* Opens; the supervisor's message `open_id` is answered when the peer answered. */
@@ -48,8 +48,8 @@ void remote_join(struct remote *remote, struct endpoint *endpoint);
 void remote_leave(struct remote *remote);
 
 /* From the endpoint and the peer protocol. */
-void remote_on_endpoint_ready(struct remote *remote);  /* sends FRAME_OPEN */
-void remote_on_endpoint_lost(struct remote *remote);   /* back to CONNECTING */
+void remote_on_endpoint_ready(struct remote *remote); /* sends FRAME_OPEN */
+void remote_on_endpoint_lost(struct remote *remote);  /* back to CONNECTING */
 void remote_on_opened(struct remote *remote, const struct frame *frame, const char *text);
 void remote_on_gone(struct remote *remote, int status);
 void remote_on_credit(struct remote *remote, uint64_t bytes);

@@ -29,8 +29,8 @@ struct request {
     uint8_t state;
     uint8_t op, flags;
     uint16_t slot;
-    bool moved;         /* the transfer part ended; moved_status says how */
-    bool posted;        /* all bytes are in the ordered stream */
+    bool moved;          /* the transfer part ended; moved_status says how */
+    bool posted;         /* all bytes are in the ordered stream */
     bool notify_pending; /* a notification is still to be sent */
     int16_t stop_status; /* why it is being cancelled; TS_OK = it is not */
     int16_t moved_status;
@@ -48,8 +48,8 @@ struct request {
 /* Fills the request of sqe.slot and starts it. `body` is valid during the call only. */
 void request_start(struct request *request, const struct sqe *sqe,
                    const struct notify_record *record, const uint8_t *body);
-/* Stops it with `status` (TS_ERR_CANCELLED, TS_ERR_TIMEOUT, TS_ERR_GONE); completes when no byte can
- * land any more. */
+/* Stops it with `status` (TS_ERR_CANCELLED, TS_ERR_TIMEOUT, TS_ERR_GONE); completes when no byte
+ * can land any more. */
 void request_stop(struct request *request, int status);
 
 /* The segment is open: post what waits.  The link died: what was posted is uncertain. */

@@ -44,8 +44,7 @@ int session_add(struct worker *worker, uint64_t handle, const struct proto_sessi
 
 struct session *session_find(struct worker *worker, uint64_t handle)
 {
-    list_each(node, following, &worker->sessions)
-    {
+    list_each (node, following, &worker->sessions) {
         struct session *session = list_entry(node, struct session, link);
 
         if (session->handle == handle)
@@ -56,8 +55,7 @@ struct session *session_find(struct worker *worker, uint64_t handle)
 
 struct session *session_find_segment(struct worker *worker, const char *segment)
 {
-    list_each(node, following, &worker->sessions)
-    {
+    list_each (node, following, &worker->sessions) {
         struct session *session = list_entry(node, struct session, link);
 
         if (strcmp(session->segment, segment) == 0)
@@ -72,8 +70,7 @@ void session_delete(struct session *session)
     uint32_t cursor = 0;
     void *object;
 
-    list_each(node, following, &session->inbound)
-    {
+    list_each (node, following, &session->inbound) {
         inbound_end(list_entry(node, struct inbound, member), TS_ERR_GONE);
     }
     for (unsigned i = 0; i < SESSION_CHANNELS_MAX; i++)

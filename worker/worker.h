@@ -19,25 +19,25 @@ struct worker {
 
     struct reactor reactor;
     struct timer_heap timers;
-    struct source control; /* to the supervisor */
+    struct source control;     /* to the supervisor */
     struct list control_queue; /* answers that its socket had no room for */
 
     struct counters_segment *counters;
     struct counters_worker *block;
     struct counters_worker_stats *stats;
 
-    struct list sessions;  /* struct session.link */
-    struct list channels;  /* struct channel.link: polled for submissions */
-    struct list touched;   /* struct channel.touched: completions or notifications to publish */
-    struct list endpoints; /* struct endpoint.link */
-    struct list busy_links; /* struct link.busy: have frames or slices to send */
+    struct list sessions;     /* struct session.link */
+    struct list channels;     /* struct channel.link: polled for submissions */
+    struct list touched;      /* struct channel.touched: completions or notifications to publish */
+    struct list endpoints;    /* struct endpoint.link */
+    struct list busy_links;   /* struct link.busy: have frames or slices to send */
     struct list polled_links; /* struct link.polled */
     struct list lost;      /* struct endpoint.lost: their links are closed at the end of the turn */
     struct list accepts;   /* struct accept.link: local links that wait for their other half */
     struct endpoint *self; /* to segments of this very worker */
     uint32_t endpoint_count;
 
-    uint64_t now;          /* start of this loop turn */
+    uint64_t now; /* start of this loop turn */
     struct log_limit job_limit, peer_limit;
     bool draining;
     bool stop;

@@ -4,8 +4,8 @@
  * and moves the bytes of transfers; how it does the second is the fabric's own affair: `tcp` sends
  * slices, `local` copies between mappings, a verbs fabric posts work requests.
  *
- * What a link must do is struct link_ops.  What it reports goes up through the functions below, from
- * inside do_work or post, never after close returned.
+ * What a link must do is struct link_ops.  What it reports goes up through the functions below,
+ * from inside do_work or post, never after close returned.
  */
 #ifndef TESUP_WORKER_FABRIC_FABRIC_H
 #define TESUP_WORKER_FABRIC_FABRIC_H
@@ -18,24 +18,25 @@ struct endpoint;
 struct region;
 struct link;
 
-/* One READ or WRITE on its way.  Embedded in the request; the link uses the fields below `moved`. */
+/* One READ or WRITE on its way.  Embedded in the request; the link uses the fields below `moved`.
+ */
 struct transfer {
     bool read;
-    bool by_address;       /* remote_offset is an address of the owner */
-    struct region *local;  /* referenced by the request until transfer_on_done */
+    bool by_address;      /* remote_offset is an address of the owner */
+    struct region *local; /* referenced by the request until transfer_on_done */
     uint64_t local_offset;
     uint64_t length;
     uint32_t open;          /* the peer's handle of the segment */
     uint32_t remote_region; /* the owner's handle */
     uint64_t remote_offset;
-    uint32_t wire;          /* handle in the endpoint's table: names the transfer in frames */
-    uint64_t moved;         /* bytes sent or received so far */
+    uint32_t wire;  /* handle in the endpoint's table: names the transfer in frames */
+    uint64_t moved; /* bytes sent or received so far */
 
     struct endpoint *endpoint; /* that it was posted to */
-    bool started;           /* something of it was sent: its outcome is the peer's to tell */
+    bool started;              /* something of it was sent: its outcome is the peer's to tell */
     bool cancelling;
-    int16_t fault;          /* first local error on the way */
-    void *progress;         /* the link's own */
+    int16_t fault;  /* first local error on the way */
+    void *progress; /* the link's own */
 };
 
 struct link_ops {

@@ -73,8 +73,7 @@ void copy_post(struct copy_queue *queue, struct transfer *transfer, const struct
         transfer_on_done(transfer, TS_ERR_NO_MEMORY, 0);
         return;
     }
-    *copy = (struct copy){
-        .transfer = transfer, .remote = remote, .offset = offset, .owner = owner};
+    *copy = (struct copy){.transfer = transfer, .remote = remote, .offset = offset, .owner = owner};
     transfer->progress = copy;
     list_append(&queue->copies, &copy->link);
 }
@@ -83,8 +82,7 @@ int copy_do_work(struct copy_queue *queue)
 {
     int done = 0;
 
-    list_each(node, following, &queue->copies)
-    {
+    list_each (node, following, &queue->copies) {
         struct copy *copy = list_entry(node, struct copy, link);
         struct transfer *transfer = copy->transfer;
         uint64_t left = transfer->length - transfer->moved;
@@ -106,8 +104,7 @@ void copy_revoke(struct copy_queue *queue, const struct memory *remote, int stat
 
     while (again) {
         again = false;
-        list_each(node, following, &queue->copies)
-        {
+        list_each (node, following, &queue->copies) {
             struct copy *copy = list_entry(node, struct copy, link);
 
             if (copy->remote != remote)

@@ -15,8 +15,7 @@ struct local_export {
 
 static int export_refuse(struct local_link *local, uint32_t import, int status)
 {
-    struct frame frame = {
-        .type = FRAME_EXPORTED, .request = import, .status = (int16_t)status};
+    struct frame frame = {.type = FRAME_EXPORTED, .request = import, .status = (int16_t)status};
 
     return local_send(&local->link, &frame, NULL, 0, NULL, 0);
 }
@@ -100,8 +99,7 @@ static void export_free(struct local_export *export)
 
 int local_on_revoked(struct local_link *local, const struct frame *frame)
 {
-    list_each(node, following, &local->exports)
-    {
+    list_each (node, following, &local->exports) {
         struct local_export *export = list_entry(node, struct local_export, link);
 
         if (export->import != frame->request || !export->revoking)
@@ -116,8 +114,7 @@ void local_revoke(struct link *link, struct region *region)
 {
     struct local_link *local = local_of(link);
 
-    list_each(node, following, &local->exports)
-    {
+    list_each (node, following, &local->exports) {
         struct local_export *export = list_entry(node, struct local_export, link);
         struct frame frame = {.type = FRAME_REVOKE, .request = export->import};
 

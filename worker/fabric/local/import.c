@@ -139,8 +139,7 @@ static bool import_unwait(struct local_link *local, struct transfer *transfer)
     uint32_t cursor = 0;
 
     while ((import = table_next(&local->imports, &cursor)) != NULL) {
-        list_each(node, following, &import->waiting)
-        {
+        list_each (node, following, &import->waiting) {
             struct import_wait *wait = list_entry(node, struct import_wait, link);
 
             if (wait->transfer != transfer)

@@ -1,9 +1,9 @@
 /* The local fabric: two workers of one host.
  *
- * Frames travel through the two byte rings of a shared channel, with the doorbells of shm/doorbell.h.
- * Bytes are copied once, by the initiator's worker, straight between the two jobs' memories: the
- * owner's worker exports a region (its descriptor, or for private memory who and where) over a Unix
- * socket the first time it is named, and takes it back by FRAME_REVOKE.
+ * Frames travel through the two byte rings of a shared channel, with the doorbells of
+ * shm/doorbell.h. Bytes are copied once, by the initiator's worker, straight between the two jobs'
+ * memories: the owner's worker exports a region (its descriptor, or for private memory who and
+ * where) over a Unix socket the first time it is named, and takes it back by FRAME_REVOKE.
  */
 #ifndef TESUP_WORKER_FABRIC_LOCAL_LOCAL_H
 #define TESUP_WORKER_FABRIC_LOCAL_LOCAL_H
@@ -32,8 +32,8 @@ struct local_link {
     struct doorbell peer_room;
     struct list queue; /* local_frame: waits for room */
     struct copy_queue copies;
-    struct table imports;  /* struct local_import */
-    struct list exports;   /* struct local_export */
+    struct table imports; /* struct local_import */
+    struct list exports;  /* struct local_export */
 };
 
 static inline struct local_link *local_of(struct link *link)

@@ -52,11 +52,11 @@ static void self_post(struct link *link, struct transfer *transfer)
 
     inbound = object;
     if (rc == TS_OK)
-        rc = inbound->session == NULL
-                 ? TS_ERR_GONE
-                 : region_use_remote(inbound->session, transfer->remote_region,
-                                     transfer->by_address, &offset, transfer->length,
-                                     !transfer->read, &region);
+        rc =
+            inbound->session == NULL
+                ? TS_ERR_GONE
+                : region_use_remote(inbound->session, transfer->remote_region, transfer->by_address,
+                                    &offset, transfer->length, !transfer->read, &region);
     if (rc != TS_OK) {
         transfer_on_done(transfer, rc, 0);
         return;

@@ -17,8 +17,8 @@ static void post_write(struct tcp_link *tcp, struct transfer *transfer)
                           .request = transfer->wire,
                           .region = transfer->remote_region,
                           .offset = transfer->remote_offset};
-    struct tcp_stream *stream = tcp_stream_add(tcp, transfer->local, transfer->local_offset,
-                                               transfer->length, &frame);
+    struct tcp_stream *stream =
+        tcp_stream_add(tcp, transfer->local, transfer->local_offset, transfer->length, &frame);
 
     if (stream == NULL) {
         transfer_on_done(transfer, TS_ERR_NO_MEMORY, 0);
@@ -129,8 +129,7 @@ int tcp_post_data_end(struct tcp_link *tcp, const struct frame *frame)
     if ((frame->flags & FRAME_FLAG_LAST) != 0) {
         if (transfer->moved != transfer->length)
             return TS_ERR_PROTOCOL;
-        transfer_on_done(transfer, transfer->fault,
-                         transfer->fault == TS_OK ? transfer->moved : 0);
+        transfer_on_done(transfer, transfer->fault, transfer->fault == TS_OK ? transfer->moved : 0);
     }
     return TS_OK;
 }
@@ -160,8 +159,7 @@ static void tcp_revoke(struct link *link, struct region *region)
 {
     struct tcp_link *tcp = tcp_of(link);
 
-    list_each(node, following, &tcp->streams)
-    {
+    list_each (node, following, &tcp->streams) {
         struct tcp_stream *stream = list_entry(node, struct tcp_stream, link);
 
         if (stream->region == region && stream->transfer == NULL) {

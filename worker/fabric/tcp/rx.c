@@ -182,9 +182,9 @@ static ssize_t rx_bulk(struct tcp_link *tcp)
     }
     if (!direct && room > TCP_STAGE_SIZE)
         room = TCP_STAGE_SIZE;
-    parts[0] = (struct iovec){
-        .iov_base = direct ? tcp->target->memory.map + tcp->target_offset : tcp->stage,
-        .iov_len = room};
+    parts[0] = (struct iovec){.iov_base = direct ? tcp->target->memory.map + tcp->target_offset
+                                                 : tcp->stage,
+                              .iov_len = room};
     parts[1] = (struct iovec){.iov_base = tcp->in, .iov_len = TCP_IN_BEHIND};
     got = readv(tcp->source.fd, parts, room == tcp->target_left ? 2 : 1);
     if (got < 0 && errno == EFAULT) {

@@ -4,7 +4,9 @@
 #include "worker/fabric/tcp/tcp.h"
 
 #define WRITES_MAX TABLE_SLOTS_MAX /* more a peer cannot have in flight: the oldest is history */
-#define READS_MAX  TABLE_SLOTS_MAX /* more a peer has no handles for: it does not keep to its own */
+#define READS_MAX                                                                  \
+    TABLE_SLOTS_MAX /* more a peer has no handles for: it does not keep to its own \
+                     */
 
 void tcp_send_result(struct tcp_link *tcp, uint32_t request, int status, uint64_t bytes)
 {
@@ -30,9 +32,9 @@ static int serve_find(struct tcp_link *tcp, const struct frame *frame, uint64_t 
     if (rc != TS_OK || inbound->session == NULL)
         *status = TS_ERR_GONE;
     else
-        *status = region_use_remote(inbound->session, frame->region,
-                                    (frame->flags & FRAME_FLAG_ADDR) != 0, offset, length, store,
-                                    region);
+        *status =
+            region_use_remote(inbound->session, frame->region,
+                              (frame->flags & FRAME_FLAG_ADDR) != 0, offset, length, store, region);
     return TS_OK;
 }
 
@@ -64,8 +66,7 @@ int tcp_serve_read(struct tcp_link *tcp, const struct frame *frame)
 
 static struct tcp_write *write_find(struct tcp_link *tcp, uint32_t request)
 {
-    list_each(node, following, &tcp->writes)
-    {
+    list_each (node, following, &tcp->writes) {
         struct tcp_write *write = list_entry(node, struct tcp_write, link);
 
         if (write->request == request)
@@ -98,8 +99,7 @@ int tcp_serve_cancel(struct tcp_link *tcp, const struct frame *frame)
 {
     struct tcp_write *write = write_find(tcp, frame->request);
 
-    list_each(node, following, &tcp->streams)
-    {
+    list_each (node, following, &tcp->streams) {
         struct tcp_stream *stream = list_entry(node, struct tcp_stream, link);
 
         if (stream->frame.type == FRAME_DATA && stream->frame.request == frame->request) {

@@ -15,11 +15,11 @@
 #include "worker/inbound.h"
 #include "worker/region.h"
 
-#define TCP_IN_SIZE      (16u * 1024u)        /* buffer for headers and small frames */
-#define TCP_IN_BEHIND    4096u                /* read beyond the end of a slice, at most */
-#define TCP_STAGE_SIZE   (256u * 1024u)       /* private memory goes through this much */
-#define TCP_QUEUE_MAX    (8u * 1024u * 1024u) /* control bytes queued before we stop reading */
-#define TCP_PARTS_MAX    64                   /* of one sendmsg */
+#define TCP_IN_SIZE    (16u * 1024u)        /* buffer for headers and small frames */
+#define TCP_IN_BEHIND  4096u                /* read beyond the end of a slice, at most */
+#define TCP_STAGE_SIZE (256u * 1024u)       /* private memory goes through this much */
+#define TCP_QUEUE_MAX  (8u * 1024u * 1024u) /* control bytes queued before we stop reading */
+#define TCP_PARTS_MAX  64                   /* of one sendmsg */
 
 /* A WRITE that is going out, or a READ that is being answered. */
 struct tcp_stream {
@@ -36,12 +36,13 @@ struct tcp_item {
     struct list link;
     struct frame frame;
     const uint8_t *payload;
-    size_t sent; /* of header and payload together */
+    size_t sent;           /* of header and payload together */
     struct region *region; /* payload lies in it; referenced */
     uint8_t bytes[];       /* copied payload of a control frame or of private memory */
 };
 
-/* A WRITE that is coming in over several slices, or that failed and may have a notification bound. */
+/* A WRITE that is coming in over several slices, or that failed and may have a notification bound.
+ */
 struct tcp_write {
     struct list link;
     uint32_t request;
@@ -56,18 +57,18 @@ struct tcp_link {
     bool blocked; /* the socket is full: wait for EPOLLOUT */
     bool paused;  /* too much queued for a peer that does not read: we do not read either */
 
-    struct list control;   /* tcp_item: frames, first in first out */
+    struct list control; /* tcp_item: frames, first in first out */
     size_t control_bytes;
-    struct list streams;   /* tcp_stream, round robin */
-    uint32_t answering;    /* of them, READs of the peer */
-    struct list sending;   /* tcp_item: chosen, in wire order */
+    struct list streams; /* tcp_stream, round robin */
+    uint32_t answering;  /* of them, READs of the peer */
+    struct list sending; /* tcp_item: chosen, in wire order */
     size_t sending_bytes;
-    bool faulted;          /* some memory of `sending` is gone: find out whose, one by one */
+    bool faulted; /* some memory of `sending` is gone: find out whose, one by one */
 
     uint8_t in[TCP_IN_SIZE];
     size_t in_at, in_have;
-    uint8_t *stage;        /* TCP_STAGE_SIZE, made when first needed */
-    uint8_t *small;        /* payload of a frame that is larger than `in` */
+    uint8_t *stage; /* TCP_STAGE_SIZE, made when first needed */
+    uint8_t *small; /* payload of a frame that is larger than `in` */
     size_t small_have;
     struct frame frame;    /* being received */
     bool in_frame;         /* frame is valid, its payload is coming */

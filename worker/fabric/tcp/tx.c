@@ -57,8 +57,8 @@ struct tcp_stream *tcp_stream_add(struct tcp_link *tcp, struct region *region, u
 
     if (stream == NULL)
         return NULL;
-    *stream = (struct tcp_stream){
-        .region = region, .start = start, .length = length, .frame = *frame};
+    *stream =
+        (struct tcp_stream){.region = region, .start = start, .length = length, .frame = *frame};
     region->references++; /* released by tcp_stream_free */
     if (frame->type == FRAME_DATA)
         tcp->answering++;
@@ -96,7 +96,7 @@ static void stream_fault(struct tcp_link *tcp, struct tcp_stream *stream, int st
         transfer_on_done(transfer, status, 0); /* the peer never heard of it */
 }
 
-/* The next slice as an item. Mapped memory is sent from where it lies, private memory is copied.  So
+/* The next slice as an item. Mapped memory is sent from where it lies, private memory is copied. So
  * is the last slice of a file that can shrink: once its header is out, nothing can take the success
  * back that it stands for. */
 static struct tcp_item *stream_slice(struct tcp_stream *stream, uint32_t length, int *status)
@@ -184,8 +184,7 @@ static int tcp_gather(struct tcp_link *tcp, struct iovec parts[TCP_PARTS_MAX])
 {
     int count = 0;
 
-    list_each(node, following, &tcp->sending)
-    {
+    list_each (node, following, &tcp->sending) {
         struct tcp_item *item = list_entry(node, struct tcp_item, link);
         size_t head = sizeof(item->frame);
         size_t skip = item->sent > head ? item->sent - head : 0;
@@ -196,9 +195,8 @@ static int tcp_gather(struct tcp_link *tcp, struct iovec parts[TCP_PARTS_MAX])
             parts[count++] = (struct iovec){.iov_base = (uint8_t *)&item->frame + item->sent,
                                             .iov_len = head - item->sent};
         if (item->frame.length > skip)
-            parts[count++] =
-                (struct iovec){.iov_base = (void *)(uintptr_t)(item->payload + skip),
-                               .iov_len = item->frame.length - skip};
+            parts[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)(item->payload + skip),
+                                            .iov_len = item->frame.length - skip};
         if (tcp->faulted)
             break; /* some item of the last try: this one alone will tell */
     }
@@ -228,8 +226,7 @@ static void tcp_sent(struct tcp_link *tcp, size_t bytes)
 /* A notification that is queued behind a WRITE must not announce bytes that were not there. */
 static void tcp_spoil_bound(struct list *items, uint32_t wire)
 {
-    list_each(node, following, items)
-    {
+    list_each (node, following, items) {
         struct frame *frame = &list_entry(node, struct tcp_item, link)->frame;
 
         if (frame->type == FRAME_NOTIFY && (frame->flags & FRAME_FLAG_BOUND) != 0 &&
@@ -241,8 +238,7 @@ static void tcp_spoil_bound(struct list *items, uint32_t wire)
 /* Of a transfer that failed no more is sent: neither what is chosen already nor what would be. */
 static void tcp_drop_rest(struct tcp_link *tcp, const struct frame *failed)
 {
-    list_each(node, following, &tcp->sending)
-    {
+    list_each (node, following, &tcp->sending) {
         struct tcp_item *item = list_entry(node, struct tcp_item, link);
 
         if (item->frame.type != failed->type || item->frame.request != failed->request ||
@@ -251,8 +247,7 @@ static void tcp_drop_rest(struct tcp_link *tcp, const struct frame *failed)
         tcp->sending_bytes -= item_size(item);
         item_free(item);
     }
-    list_each(other, next, &tcp->streams)
-    {
+    list_each (other, next, &tcp->streams) {
         struct tcp_stream *stream = list_entry(other, struct tcp_stream, link);
 
         if (stream->frame.type == failed->type && stream->frame.request == failed->request)
@@ -260,8 +255,8 @@ static void tcp_drop_rest(struct tcp_link *tcp, const struct frame *failed)
     }
 }
 
-/* A WRITE of ours is taken back, a READ that we answer is said to have failed.  `unsent`: nothing of
- * the slice went out. */
+/* A WRITE of ours is taken back, a READ that we answer is said to have failed.  `unsent`: nothing
+ * of the slice went out. */
 static void tcp_tell_fault(struct tcp_link *tcp, const struct frame *failed, bool unsent)
 {
     struct frame cancel = {.type = FRAME_CANCEL, .request = failed->request};
@@ -286,8 +281,8 @@ static void tcp_tell_fault(struct tcp_link *tcp, const struct frame *failed, boo
         link_on_lost(&tcp->link, TS_ERR_NO_MEMORY, "no memory for a cancel");
 }
 
-/* The bytes of the first item cannot be read.  A header that is out has promised them: zeros keep the
- * stream in step, and the transfer is taken back. */
+/* The bytes of the first item cannot be read.  A header that is out has promised them: zeros keep
+ * the stream in step, and the transfer is taken back. */
 static void tcp_patch_fault(struct tcp_link *tcp)
 {
     struct tcp_item *item = list_entry(tcp->sending.next, struct tcp_item, link);
