@@ -12,7 +12,7 @@
 
 static _Thread_local char sentence[SENTENCE_MAX];
 
-int error_set(int code, const char *format, ...)
+int error_note(int code, const char *format, ...)
 {
     va_list arguments;
 

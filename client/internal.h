@@ -32,8 +32,15 @@
 
 /* ---- error.c: the sentence of this thread ---- */
 
-/* Keeps the sentence and returns `code`. */
-int error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Keeps the sentence. Returns `code`. */
+int error_note(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Inline, so that static analysis sees that an error stays an error. */
+static inline int error_code(int code, int noted)
+{
+    (void)noted;
+    return code;
+}
+#define error_set(code, ...) error_code((code), error_note((code), __VA_ARGS__))
 /* The same for a failed system call: adds errno and the remedy, chooses the code by errno. */
 int error_system(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

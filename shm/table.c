@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "shm/err.h"
 
@@ -10,6 +11,15 @@
 void table_init(struct table *table, uint32_t limit)
 {
     *table = (struct table){.limit = limit < TABLE_SLOTS_MAX ? limit : TABLE_SLOTS_MAX};
+}
+
+void table_init_random(struct table *table, uint32_t limit)
+{
+    uint32_t salt = 0;
+
+    table_init(table, limit);
+    if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) == (ssize_t)sizeof(salt))
+        table->salt = salt % GENERATION_MAX;
 }
 
 void table_fini(struct table *table)
@@ -58,6 +68,8 @@ uint32_t table_add(struct table *table, void *object)
     if (table->free_first == 0)
         table->free_last = 0;
     slot->next_free = 0;
+    if (slot->generation == 0)
+        slot->generation = table->salt;
     slot->generation = slot->generation == GENERATION_MAX ? 1 : slot->generation + 1;
     slot->object = object;
     table->used++;

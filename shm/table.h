@@ -25,9 +25,13 @@ struct table {
     uint32_t count, limit; /* slots made so far, slots allowed */
     uint32_t used;
     uint32_t free_first, free_last; /* index + 1 */
+    uint32_t salt;                  /* where generations begin, less one */
 };
 
 void table_init(struct table *table, uint32_t limit);
+/* Generations begin at a random place: a handle of an earlier life of the same table (a supervisor
+ * that was restarted) names nothing here. */
+void table_init_random(struct table *table, uint32_t limit);
 void table_fini(struct table *table);
 
 /* A handle for `object`, or 0 when the limit is reached or memory is out. */

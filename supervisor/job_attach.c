@@ -220,8 +220,8 @@ static struct job *job_alloc(struct supervisor *supervisor, struct worker_proces
     job->counters_slot = -1;
     list_init(&job->asks);
     list_init(&job->segment.node);
-    table_init(&job->regions, supervisor->options.regions_per_session);
-    table_init(&job->remotes, TABLE_SLOTS_MAX);
+    table_init_random(&job->regions, supervisor->options.regions_per_session);
+    table_init_random(&job->remotes, TABLE_SLOTS_MAX);
     job->handle = table_add(&supervisor->jobs, job);
     if (job->handle == 0) {
         free(job);

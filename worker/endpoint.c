@@ -277,7 +277,8 @@ static void action_ready(struct endpoint *endpoint)
     other = endpoint_find_peer(endpoint->worker, endpoint->peer_id, endpoint);
     if (other != NULL && !other->self) {
         atomic_count(&endpoint->worker->stats->endpoint_duplicate, 1);
-        endpoint_handle(other, ENDPOINT_EVENT_DUPLICATE, TS_OK, "another connection is kept");
+        endpoint_handle(endpoint_prefers_new(other, true) ? other : endpoint,
+                        ENDPOINT_EVENT_DUPLICATE, TS_OK, "another connection is kept");
     }
 }
 

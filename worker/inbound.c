@@ -205,7 +205,8 @@ int inbound_notify(struct inbound *inbound, const struct frame *frame, const uin
                                    .status = frame->status,
                                    .bytes = frame->value};
 
-    if (cost > inbound->credit)
+    if (cost > inbound->credit ||
+        (session != NULL && frame->length > session->worker->config.notify_max))
         return TS_ERR_PROTOCOL;
     inbound->credit -= cost;
     if (session == NULL || session->killed || session->mailbox == NULL)

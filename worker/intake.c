@@ -63,6 +63,14 @@ static const char *sqe_start(struct channel *channel, const struct sqe *sqe)
     return NULL;
 }
 
+static bool intake_next_is_cancel(const struct channel *channel)
+{
+    struct sqe next;
+
+    ring_slot_read(&channel->sq, &next, sizeof(next));
+    return next.op == SQE_CANCEL;
+}
+
 /* How many submissions may be taken: completions of all in flight must fit cq. */
 static int intake_room(struct channel *channel, uint64_t *count)
 {
@@ -79,6 +87,8 @@ static int intake_room(struct channel *channel, uint64_t *count)
         uint64_t room = channel->cq.size - (channel->cq.tail - channel->cq.head);
 
         ready = room > channel->in_flight ? room - channel->in_flight : 0;
+        if (ready == 0)
+            ready = intake_next_is_cancel(channel); /* needs no completion of its own */
         rc = TS_OK;
     }
     *count = ready;

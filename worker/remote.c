@@ -19,14 +19,26 @@ static void remote_answer(struct remote *remote, int status, const char *text)
     remote->open_id = 0;
 }
 
+/* The open ends with an error: the supervisor forgets the handle, so nothing of it may stay. One
+ * that was open before (or is being replayed after a restart) is the job's to close. */
+static void remote_reject(struct remote *remote, int status, const char *text)
+{
+    if (remote->open_id == 0) {
+        remote_on_gone(remote, remote->was_open ? TS_ERR_GONE : status);
+        return;
+    }
+    remote_answer(remote, status, text);
+    remote_on_gone(remote, status);
+    remote_free(remote);
+}
+
 static void remote_on_timer(struct timer *timer)
 {
     struct remote *remote = list_entry(timer, struct remote, timer);
     char text[PROTO_TEXT_MAX];
 
     snprintf(text, sizeof(text), "%.200s: no answer within the time given", remote->name);
-    remote_answer(remote, TS_ERR_TIMEOUT, text);
-    remote_on_gone(remote, TS_ERR_TIMEOUT);
+    remote_reject(remote, TS_ERR_TIMEOUT, text);
 }
 
 void remote_join(struct remote *remote, struct endpoint *endpoint)
@@ -241,8 +253,7 @@ void remote_on_endpoint_lost(struct remote *remote)
 void remote_fail(struct remote *remote, int status, const char *text)
 {
     if (!remote->was_open) {
-        remote_answer(remote, status, text);
-        remote_on_gone(remote, status);
+        remote_reject(remote, status, text);
         return;
     }
     /* It may come back: only those who wait now are told that nothing was sent. */
@@ -254,8 +265,7 @@ void remote_on_refused(struct remote *remote, int status, const char *text)
     char why[PROTO_TEXT_MAX] = "";
 
     if (strcmp(remote->where.segment, remote->endpoint->asked) == 0) {
-        remote_answer(remote, status, text);
-        remote_on_gone(remote, remote->was_open ? TS_ERR_GONE : status);
+        remote_reject(remote, status, text);
         return;
     }
     /* The no was meant for another segment of that host: ask for this one by itself. */
@@ -280,8 +290,7 @@ void remote_on_opened(struct remote *remote, const struct frame *frame, const ch
         return;
     }
     if (frame->status != TS_OK) {
-        remote_answer(remote, frame->status, text);
-        remote_on_gone(remote, remote->was_open ? TS_ERR_GONE : frame->status);
+        remote_reject(remote, frame->status, text);
         return;
     }
     remote->state = REMOTE_OPEN;

@@ -147,6 +147,8 @@ void request_try_notify(struct request *request)
         return;
     }
     if (request->name_len + request->msg_len > remote->notify_max) {
+        if (!request->moved)
+            return; /* the peer's limit shrank under a WRITE that is on its way: told at its end */
         request_skip_notify(request, TS_ERR_TOO_LONG);
         return;
     }
@@ -219,6 +221,11 @@ void request_resume(struct request *request)
     struct transfer *transfer = &request->transfer;
 
     list_remove(&request->waiting);
+    if (request->notify_pending &&
+        request->name_len + request->msg_len > request->remote->notify_max) {
+        request_on_moved(request, TS_ERR_TOO_LONG, 0); /* before anything is sent */
+        return;
+    }
     if (request->op == SQE_NOTIFY || transfer->length == 0) {
         request_on_moved(request, TS_OK, 0);
         return;
