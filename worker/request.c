@@ -110,7 +110,7 @@ static int request_send_notify(struct request *request)
         .open = remote->open,
         .region = request->name_len,
         .length = request->name_len + request->msg_len,
-        .status = request->moved ? (int16_t)request_final_status(request) : (int16_t)TS_OK,
+        .status = (int16_t)(request->moved ? request_final_status(request) : TS_OK),
         .value = request->moved ? request->bytes : request->transfer.length,
     };
 

@@ -187,7 +187,7 @@ static inline void *fake_run(void *argument)
 
         for (int i = 0; i < count; i++)
             wait[2 + i] = (struct pollfd){.fd = fake->clients[i], .events = POLLIN};
-        if (poll(wait, (nfds_t)(2 + count), -1) < 0)
+        if (poll(wait, 2 + (nfds_t)count, -1) < 0)
             abort();
         if (wait[0].revents != 0)
             return NULL;
