@@ -23,7 +23,6 @@
 #include "shm/wire.h"
 
 #define SESSION_TIMEOUT_MS 10000u
-#define SESSION_SLOTS      1024u
 #define SESSION_SLOTS_MIN  16u
 #define SESSION_RETRY_MS   100u  /* between two looks for a supervisor's successor */
 #define SESSION_GRACE_MS   1000u /* workers of a dead supervisor are gone after this */

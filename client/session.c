@@ -73,11 +73,11 @@ static int session_configure(struct tesup_session *session, const struct tesup_o
         .abi_major = LAYOUT_VERSION_MAJOR,
         .abi_minor = LAYOUT_VERSION_MINOR,
         .features = LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB,
-        .slots = options->slots != 0 ? options->slots : SESSION_SLOTS,
+        .slots = options->slots, /* 0: what the supervisor was told (shm.slots) */
         .flags = options->flags,
     };
-    if (hello->slots < SESSION_SLOTS_MIN || hello->slots > LAYOUT_SLOTS_MAX ||
-        (hello->slots & (hello->slots - 1)) != 0)
+    if (hello->slots != 0 && (hello->slots < SESSION_SLOTS_MIN || hello->slots > LAYOUT_SLOTS_MAX ||
+                              (hello->slots & (hello->slots - 1)) != 0))
         return error_set(TS_ERR_INVALID, "slots is %u; it may be a power of two from %u to %u",
                          hello->slots, SESSION_SLOTS_MIN, LAYOUT_SLOTS_MAX);
     if ((options->flags & ~TESUP_SHARE_ALL) != 0)

@@ -70,7 +70,7 @@ struct tesup_options {
     const char *socket;  /**< supervisor's socket; default `$TESUP_SOCKET`, then the default path */
     const char *segment; /**< name of this process's segment; default unique per process */
     const char *pair;    /**< worker by pair, NIC or GPU name; default: the NUMA node we run on */
-    uint32_t slots;      /**< requests in flight per channel: 16, 32 … 4096; default 1024 */
+    uint32_t slots; /**< in flight per channel: 16, 32 … 4096; 0: as the daemon says (1024) */
     uint32_t timeout_ms; /**< for attach and later control calls; default 10,000 */
     uint32_t flags;      /**< TESUP_SHARE_* */
 };
