@@ -141,12 +141,10 @@ struct proto_worker_config {
     uint32_t notify_max;
     uint32_t slice_bytes; /* a large transfer's turn */
     uint32_t endpoint_max;
-    uint32_t connect_ms;    /* connect + handshake */
-    uint32_t request_ms;    /* default deadline of a request, 0 = none */
-    uint32_t notify_native; /* MC_RDMA_NOTIFY_ENABLED */
-    uint32_t notify_oob;    /* MC_RDMA_NOTIFY_OOB_FALLBACK */
-    uint32_t supervisor_uid;
-    uint32_t pad;
+    uint32_t connect_ms;                /* connect + handshake */
+    uint32_t request_ms;                /* default deadline of a request, 0 = none */
+    uint32_t notify_native;             /* MC_RDMA_NOTIFY_ENABLED */
+    uint32_t notify_oob;                /* MC_RDMA_NOTIFY_OOB_FALLBACK */
     char name[PROTO_LABEL_MAX];         /* of the pair */
     char address[LAYOUT_NAME_MAX];      /* HOST:PORT of this supervisor */
     char local_socket[LAYOUT_NAME_MAX]; /* path of this supervisor's socket */

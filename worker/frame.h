@@ -39,7 +39,6 @@ enum frame_type {
 #define FRAME_FLAG_ADDR   0x02u /* READ, WRITE, EXPORT: offset is an address of the owner */
 #define FRAME_FLAG_BOUND  0x04u /* NOTIFY: bound to WRITE `request` that went before it */
 #define FRAME_FLAG_ALWAYS 0x08u /* NOTIFY: deliver whatever the outcome */
-#define FRAME_FLAG_WATCH  0x10u /* OPEN: only look */
 
 struct frame {
     uint32_t length; /* of the payload */

@@ -2,13 +2,13 @@
 
 #include "tests/harness/status.h"
 
-#include <dirent.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/harness/command.h"
+#include "tests/harness/process.h"
 #include "tests/harness/wait.h"
 
 static json_t *status_read(const struct daemon *daemon)
@@ -130,18 +130,7 @@ size_t status_sessions(const struct daemon *daemon)
 
 size_t status_descriptors(pid_t pid)
 {
-    char path[32];
-    size_t count = 0;
-    struct dirent *entry;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    dir = opendir(path);
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
+    return process_fd_count(pid);
 }
 
 unsigned long status_memory_kib(pid_t pid)
