@@ -22,6 +22,7 @@
 #include "supervisor/worker_spawn.h"
 
 #define START_DEADLINE_MS 10000u
+#define DRAIN_MORE_MS     1000u /* for a worker to stop by itself what did not end in time */
 #define HEALTHY_NS        CLOCK_NS_PER_S
 #define REAP_DEADLINE_MS  2000
 #define BACKOFF_FIRST_MS  100u
@@ -273,7 +274,8 @@ static void worker_ask_drain(struct worker_process *worker)
     wire_message_init(&message, WIRE_DRAIN);
     message.body.drain.deadline_ms = worker->supervisor->options.drain_ms;
     worker_link_send(&worker->link, &message);
-    loop_timer_set(&worker->supervisor->loop, &worker->timer, worker->supervisor->options.drain_ms);
+    loop_timer_set(&worker->supervisor->loop, &worker->timer,
+                   worker->supervisor->options.drain_ms + DRAIN_MORE_MS);
 }
 
 /* A drained worker's jobs have nobody left: their sockets close. */

@@ -16,6 +16,7 @@ struct accept {
     uint8_t token[HANDSHAKE_ID];
     struct endpoint *endpoint;
     struct source source; /* the socket, once it is there; fd -1 before */
+    struct source caller; /* the connection of the handshake: ends when the caller gives up */
 };
 
 static bool accept_offers_local(const struct worker *worker, const struct handshake_hello *hello)
@@ -52,16 +53,60 @@ static int welcome_send(const struct worker *worker, const struct proto_peer *pe
                                                                                    : TS_ERR_GONE;
 }
 
-static int accept_await_local(struct endpoint *endpoint, const struct handshake_welcome *welcome)
+static void accept_close_source(struct worker *worker, struct source *source)
 {
+    if (source->fd < 0)
+        return;
+    reactor_watch(&worker->reactor, source, 0);
+    close(source->fd);
+}
+
+static void accept_free(struct worker *worker, struct accept *accept)
+{
+    list_remove(&accept->link);
+    accept_close_source(worker, &accept->source);
+    accept_close_source(worker, &accept->caller);
+    free(accept);
+}
+
+/* The caller has nothing more to say here: whatever comes is the end. */
+static void accept_on_caller(struct source *source, uint32_t events)
+{
+    struct accept *accept = list_entry(source, struct accept, caller);
+    struct endpoint *endpoint = accept->endpoint;
+
+    (void)events;
+    accept_free(endpoint->worker, accept);
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_GONE, "the peer gave the link up");
+}
+
+/* A peer that proved itself hears why it is refused; it may come again. */
+static void accept_refuse(struct worker *worker, const struct proto_peer *peer, int socket,
+                          struct handshake_welcome *welcome)
+{
+    welcome->status = TS_AGAIN;
+    welcome->local = false;
+    welcome_send(worker, peer, socket, welcome);
+    close(socket);
+}
+
+static int accept_await_local(struct endpoint *endpoint, const struct handshake_welcome *welcome,
+                              int socket)
+{
+    struct worker *worker = endpoint->worker;
     struct accept *accept = calloc(1, sizeof(*accept));
 
     if (accept == NULL)
         return TS_ERR_NO_MEMORY;
+    accept->caller = (struct source){.fd = socket, .ready = accept_on_caller};
+    if (reactor_watch(&worker->reactor, &accept->caller, EPOLLIN) < 0) {
+        free(accept);
+        return TS_ERR_SYSTEM;
+    }
     memcpy(accept->token, welcome->token, sizeof(accept->token));
     accept->endpoint = endpoint;
     accept->source.fd = -1;
-    list_append(&endpoint->worker->accepts, &accept->link);
+    list_append(&worker->accepts, &accept->link);
     endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
     return TS_OK;
 }
@@ -86,15 +131,16 @@ void accept_peer(struct worker *worker, const struct proto_peer *peer, int socke
         close(socket);
         return;
     }
-    endpoint = endpoint_accept(worker, &hello);
-    if (endpoint == NULL)
-        goto refuse;
+    endpoint = endpoint_accept(worker, &hello, welcome.text, sizeof(welcome.text));
+    if (endpoint == NULL) {
+        accept_refuse(worker, peer, socket, &welcome);
+        return;
+    }
     if (welcome_send(worker, peer, socket, &welcome) != TS_OK)
         goto lost;
     if (welcome.local) {
-        close(socket);
-        if (accept_await_local(endpoint, &welcome) != TS_OK)
-            endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory");
+        if (accept_await_local(endpoint, &welcome, socket) != TS_OK)
+            goto lost;
         return;
     }
     endpoint->link = tcp_link_open(endpoint, socket);
@@ -105,19 +151,9 @@ void accept_peer(struct worker *worker, const struct proto_peer *peer, int socke
     return;
 
 lost:
-    endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_GONE, "the peer left");
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_GONE, "the handshake broke off");
 refuse:
     close(socket);
-}
-
-static void accept_free(struct worker *worker, struct accept *accept)
-{
-    list_remove(&accept->link);
-    if (accept->source.fd >= 0) {
-        reactor_watch(&worker->reactor, &accept->source, 0);
-        close(accept->source.fd);
-    }
-    free(accept);
 }
 
 /* The second packet on the socket: the rings. */

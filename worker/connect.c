@@ -35,6 +35,7 @@ static void connect_close_socket(struct endpoint *endpoint)
 
 void connect_stop(struct endpoint *endpoint)
 {
+    resolve_stop(&endpoint->connect.resolve);
     connect_close_socket(endpoint);
     if (endpoint->connect.found != NULL)
         freeaddrinfo(endpoint->connect.found);
@@ -50,6 +51,11 @@ int connect_take_socket(struct endpoint *endpoint)
     connect->source.fd = -1;
     connect_stop(endpoint);
     return fd;
+}
+
+void connect_hold_socket(struct endpoint *endpoint)
+{
+    reactor_watch(&endpoint->worker->reactor, &endpoint->connect.source, 0);
 }
 
 static void connect_failed(struct endpoint *endpoint, int status, const char *what, int error)
@@ -134,6 +140,18 @@ static void connect_on_welcome(struct endpoint *endpoint)
     link_setup_initiator(endpoint, welcome);
 }
 
+/* A peer that does not believe our proof may say nothing, so that whoever guesses keys learns
+ * nothing: a close in order, right after the proof, is its refusal. */
+static void connect_on_end(struct endpoint *endpoint, int error)
+{
+    if (error == 0 && endpoint->connect.expected == HANDSHAKE_WELCOME)
+        connect_failed(endpoint, TS_ERR_AUTH,
+                       "the peer refused our key (copy the same peer.key to both hosts)", 0);
+    else
+        connect_failed(endpoint, TS_ERR_UNREACHABLE,
+                       "the peer closed the connection during the handshake", error);
+}
+
 static void connect_on_bytes(struct endpoint *endpoint)
 {
     struct connect *connect = &endpoint->connect;
@@ -150,12 +168,7 @@ static void connect_on_bytes(struct endpoint *endpoint)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
-        connect_failed(endpoint,
-                       connect->expected == HANDSHAKE_WELCOME ? TS_ERR_AUTH : TS_ERR_UNREACHABLE,
-                       connect->expected == HANDSHAKE_WELCOME
-                           ? "the peer refused our key (copy the same peer.key to both hosts)"
-                           : "the peer closed the connection during the handshake",
-                       got < 0 ? errno : 0);
+        connect_on_end(endpoint, got < 0 ? errno : 0);
         return;
     }
     connect->have += (size_t)got;
@@ -210,18 +223,37 @@ static void connect_try(struct endpoint *endpoint)
         connect_failed(endpoint, TS_ERR_UNREACHABLE, "cannot watch a socket", errno);
 }
 
+static void connect_on_resolved(struct resolve *resolve, int error, struct addrinfo *found)
+{
+    struct endpoint *endpoint = list_entry(resolve, struct endpoint, connect.resolve);
+    const char *why = error != 0 ? gai_strerror(error) : "";
+
+    if (error == EAI_AGAIN || error == EAI_SYSTEM || error == EAI_MEMORY) {
+        connect_failed(endpoint, TS_ERR_UNREACHABLE, why, 0); /* may work the next time */
+    } else if (error != 0) {
+        endpoint_handle(endpoint, ENDPOINT_EVENT_REFUSED, TS_ERR_UNREACHABLE, why);
+    } else {
+        endpoint->connect.found = endpoint->connect.next = found;
+        connect_try(endpoint);
+    }
+}
+
+void connect_init(struct endpoint *endpoint)
+{
+    endpoint->connect.source.fd = -1;
+    resolve_init(&endpoint->connect.resolve, &endpoint->worker->reactor, connect_on_resolved);
+}
+
 void connect_start(struct endpoint *endpoint, const char *segment)
 {
     struct worker *worker = endpoint->worker;
     struct connect *connect = &endpoint->connect;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct handshake_hello hello = {.generation = endpoint->generation,
                                     .local = worker->config.fabric != PROTO_FABRIC_TCP &&
                                              !endpoint->tcp_only,
                                     .notify_max = worker->config.notify_max};
     struct segment_name where;
     const char *why;
-    int rc;
 
     connect_stop(endpoint);
     memcpy(hello.worker, worker->id, sizeof(hello.worker));
@@ -234,11 +266,5 @@ void connect_start(struct endpoint *endpoint, const char *segment)
         endpoint_handle(endpoint, ENDPOINT_EVENT_REFUSED, TS_ERR_INVALID, why);
         return;
     }
-    rc = getaddrinfo(where.host, where.port, &hints, &connect->found);
-    if (rc != 0) {
-        endpoint_handle(endpoint, ENDPOINT_EVENT_REFUSED, TS_ERR_UNREACHABLE, gai_strerror(rc));
-        return;
-    }
-    connect->next = connect->found;
-    connect_try(endpoint);
+    resolve_start(&connect->resolve, where.host, where.port);
 }

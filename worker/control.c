@@ -10,6 +10,7 @@
 #include "shm/err.h"
 #include "worker/accept.h"
 #include "worker/channel.h"
+#include "worker/drain.h"
 #include "worker/region.h"
 #include "worker/remote.h"
 
@@ -196,8 +197,7 @@ static void on_local_link(struct worker *worker, struct session *session,
 static void on_drain(struct worker *worker, struct session *session, struct wire_message *message)
 {
     (void)session;
-    (void)message;
-    worker->draining = true;
+    drain_start(worker, message->body.drain.deadline_ms);
 }
 
 static const struct {

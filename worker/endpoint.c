@@ -14,7 +14,8 @@
 
 #define BACKOFF_FIRST_MS 20u
 #define BACKOFF_MAX_MS   5000u
-#define PATIENCE_MS      1500u /* how long requests wait for a lost peer before they are refused */
+#define LINGER_MS        10000u /* jobs come and go, a handshake and a link are worth keeping */
+#define PATIENCE_MS      1500u  /* how long requests wait for a lost peer before they are refused */
 
 static void endpoint_on_timer(struct timer *timer)
 {
@@ -40,7 +41,7 @@ static struct endpoint *endpoint_new(struct worker *worker, const char *address)
         return NULL;
     endpoint->worker = worker;
     endpoint->timer.fire = endpoint_on_timer;
-    endpoint->connect.source.fd = -1;
+    connect_init(endpoint);
     endpoint->notify_max = LAYOUT_NOTIFY_NATIVE_MAX;
     snprintf(endpoint->address, sizeof(endpoint->address), "%s", address);
     table_init(&endpoint->wire, TABLE_SLOTS_MAX);
@@ -98,10 +99,10 @@ struct endpoint *endpoint_reach(struct worker *worker, const char *address, char
     return endpoint;
 }
 
-struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello)
+struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello,
+                                 char *text, size_t text_size)
 {
-    char text[PROTO_TEXT_MAX];
-    struct endpoint *endpoint = endpoint_reach(worker, hello->address, text, sizeof(text));
+    struct endpoint *endpoint = endpoint_reach(worker, hello->address, text, text_size);
 
     if (endpoint == NULL) {
         worker_error(worker, &worker->peer_limit, "peer %s refused: %s", hello->address, text);
@@ -268,6 +269,7 @@ static void action_ready(struct endpoint *endpoint)
     struct endpoint *other;
 
     timer_clear(&endpoint->worker->timers, &endpoint->timer);
+    connect_stop(endpoint); /* a local link has a socket of its own */
     endpoint->attempts = 0;
     endpoint_show(endpoint);
     endpoint_each_remote(endpoint, remote_on_endpoint_ready);
@@ -296,9 +298,16 @@ static void action_drain(struct endpoint *endpoint)
 {
     struct endpoint *kept = endpoint_find_peer(endpoint->worker, endpoint->peer_id, endpoint);
 
+    timer_clear(&endpoint->worker->timers, &endpoint->timer); /* of a linger */
     if (kept != NULL)
         endpoint_hand_over(endpoint, kept);
     endpoint_check_drained(endpoint);
+}
+
+static void action_linger(struct endpoint *endpoint)
+{
+    if (list_empty(&endpoint->remotes) && endpoint->inbounds.used == 0)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "nobody needs it");
 }
 
 static void action_close(struct endpoint *endpoint)
@@ -359,6 +368,9 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
     case ACTION_REFUSE:
         action_refuse(endpoint, status, why);
         break;
+    case ACTION_LINGER:
+        action_linger(endpoint);
+        break;
     case ACTION_DRAIN:
         action_drain(endpoint);
         break;
@@ -385,12 +397,21 @@ void endpoint_check_drained(struct endpoint *endpoint)
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "both sides are done");
 }
 
+/* When half of all endpoints are taken, those that nobody needs must make room at once. */
+static uint64_t endpoint_linger_ms(const struct worker *worker)
+{
+    return worker->endpoint_count <= worker->config.endpoint_max / 2 ? LINGER_MS : 0;
+}
+
 void endpoint_on_unused(struct endpoint *endpoint)
 {
+    struct worker *worker = endpoint->worker;
+
     if (endpoint->self || !list_empty(&endpoint->remotes))
         return;
     if (endpoint->state == ENDPOINT_READY && endpoint->inbounds.used == 0)
-        endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "nobody needs it");
+        timer_set(&worker->timers, &endpoint->timer,
+                  clock_now() + endpoint_linger_ms(worker) * CLOCK_NS_PER_MS);
     else if (endpoint->state == ENDPOINT_BACKOFF)
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
 }

@@ -23,7 +23,7 @@ enum endpoint_event {
     ENDPOINT_EVENT_DUPLICATE, /* another endpoint to the same peer is kept */
     ENDPOINT_EVENT_LOST,      /* connection or link failed */
     ENDPOINT_EVENT_REFUSED,   /* the peer said a final no */
-    ENDPOINT_EVENT_TIMER,     /* deadline of the state, or end of the backoff */
+    ENDPOINT_EVENT_TIMER,     /* deadline of the state, end of the backoff or of the linger */
     ENDPOINT_EVENT_DRAINED,   /* both sides are done with it */
     ENDPOINT_EVENT_COUNT
 };
@@ -62,14 +62,16 @@ struct endpoint {
 struct endpoint *endpoint_reach(struct worker *worker, const char *address, char *text,
                                 size_t text_size);
 /* One made by a peer's connection: known, and ready once `link` is set. */
-struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello);
+struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello,
+                                 char *text, size_t text_size);
 struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
                                     const struct endpoint *except);
 struct endpoint *endpoint_open_self(struct worker *worker);
 
 void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int status,
                      const char *why);
-/* A remote left: an endpoint that nobody uses is drained. */
+/* A segment was closed, on this side or the peer's: an endpoint that nobody uses is kept for a
+ * while, for the next one who does, and then drained. */
 void endpoint_on_unused(struct endpoint *endpoint);
 void endpoint_check_drained(struct endpoint *endpoint);
 void endpoint_free(struct endpoint *endpoint);

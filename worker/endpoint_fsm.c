@@ -75,7 +75,7 @@ const struct endpoint_step endpoint_steps[ENDPOINT_STATE_COUNT][ENDPOINT_EVENT_C
                 ON(DUPLICATE) = GO(DRAINING, DRAIN),
                 ON(LOST) = GO(BACKOFF, LOSE),
                 ON(REFUSED) = GO(READY, IGNORE),
-                ON(TIMER) = GO(READY, IGNORE),
+                ON(TIMER) = GO(READY, LINGER),
                 ON(DRAINED) = GO(CLOSED, CLOSE),
             },
         [ENDPOINT_DRAINING] =

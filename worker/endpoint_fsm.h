@@ -14,6 +14,7 @@ enum endpoint_action {
     ACTION_RETRY_TCP, /* the local link did not work: the same, but over TCP */
     ACTION_LOSE,      /* end what was posted, then try again later */
     ACTION_REFUSE,    /* a final no: tell who waits */
+    ACTION_LINGER,    /* nobody needed it for a while: let it go, unless someone does again */
     ACTION_DRAIN,     /* no new work; hand the segments over; BYE when the rest is done */
     ACTION_CLOSE,     /* let everything go */
     ACTION_COUNT

@@ -116,14 +116,14 @@ void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welc
         endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "another connection is kept");
         return;
     }
-    fd = connect_take_socket(endpoint);
     if (welcome->local) {
-        close(fd); /* it has served: the local link has a socket of its own */
+        connect_hold_socket(endpoint);
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
         if (link_setup_local(endpoint, welcome, text, sizeof(text)) != TS_OK)
             endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, text);
         return;
     }
+    fd = connect_take_socket(endpoint);
     endpoint->link = tcp_link_open(endpoint, fd);
     if (endpoint->link == NULL)
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory for a link");

@@ -9,6 +9,7 @@
 #include "worker/accept.h"
 #include "worker/channel.h"
 #include "worker/control.h"
+#include "worker/drain.h"
 #include "worker/endpoint.h"
 #include "worker/inbound.h"
 #include "worker/intake.h"
@@ -166,17 +167,11 @@ static bool worker_may_sleep(const struct worker *worker, uint64_t idle_since)
     }
 }
 
-static bool worker_is_drained(const struct worker *worker)
-{
-    return worker->draining && atomic_peek(&worker->stats->in_flight) == 0 &&
-           atomic_peek(&worker->stats->notify_parked) == 0;
-}
-
 static void worker_loop(struct worker *worker)
 {
     uint64_t idle_since = clock_now();
 
-    while (!worker->stop && !worker_is_drained(worker)) {
+    while (!worker->stop && !drain_is_done(worker)) {
         worker->now = clock_now();
         if (worker_do_work(worker) > 0) {
             reactor_wait(&worker->reactor, 0);

@@ -383,7 +383,7 @@ void request_start(struct request *request, const struct sqe *sqe,
         request_finish(request, TS_OK);
         return;
     }
-    rc = request_fill(request, sqe, record, body);
+    rc = worker->draining ? TS_ERR_GONE : request_fill(request, sqe, record, body);
     if (rc != TS_OK && !request_tells_always(request)) {
         request_finish(request, rc);
         return;

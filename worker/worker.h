@@ -39,6 +39,7 @@ struct worker {
 
     uint64_t now; /* start of this loop turn */
     struct log_limit job_limit, peer_limit;
+    struct timer drain; /* while draining: its deadline */
     bool draining;
     bool stop;
 };

@@ -15,11 +15,12 @@ static struct endpoint *peer_endpoint(void)
                                     .worker_name = "peer",
                                     .segment = FIXTURE_SEGMENT,
                                     .notify_max = FIXTURE_NOTIFY_MAX};
+    char text[PROTO_TEXT_MAX] = "";
     struct endpoint *endpoint;
 
     memset(hello.worker, 0xfe, sizeof(hello.worker));
-    endpoint = endpoint_accept(&fixture.worker, &hello);
-    fixture_require(endpoint != NULL, "endpoint");
+    endpoint = endpoint_accept(&fixture.worker, &hello, text, sizeof(text));
+    fixture_require(endpoint != NULL, text);
     return endpoint;
 }
 

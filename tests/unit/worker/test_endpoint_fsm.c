@@ -43,12 +43,23 @@ static void test_a_late_reply_never_touches_a_ready_endpoint(void **state)
 {
     static const enum endpoint_event late[] = {
         ENDPOINT_EVENT_CONNECTED, ENDPOINT_EVENT_WELCOME, ENDPOINT_EVENT_LOCAL,
-        ENDPOINT_EVENT_LINKED,    ENDPOINT_EVENT_REFUSED, ENDPOINT_EVENT_TIMER,
+        ENDPOINT_EVENT_LINKED,    ENDPOINT_EVENT_REFUSED,
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++)
         assert_int_equal(step(ENDPOINT_READY, late[i])->action, ACTION_IGNORE);
+}
+
+/* Its timer asks whether anybody needs it: that alone never ends it. */
+static void test_the_timer_of_a_ready_endpoint_only_asks(void **state)
+{
+    const struct endpoint_step *asks = step(ENDPOINT_READY, ENDPOINT_EVENT_TIMER);
+
+    (void)state;
+    assert_int_equal(asks->next, ENDPOINT_READY);
+    assert_int_equal(asks->action, ACTION_LINGER);
+    assert_int_equal(step(ENDPOINT_DRAINING, ENDPOINT_EVENT_TIMER)->action, ACTION_IGNORE);
 }
 
 static void test_whatever_waits_can_time_out(void **state)
@@ -78,6 +89,7 @@ int main(void)
         cmocka_unit_test(test_every_cell_is_written),
         cmocka_unit_test(test_nothing_leaves_closed),
         cmocka_unit_test(test_a_late_reply_never_touches_a_ready_endpoint),
+        cmocka_unit_test(test_the_timer_of_a_ready_endpoint_only_asks),
         cmocka_unit_test(test_whatever_waits_can_time_out),
         cmocka_unit_test(test_only_live_links_are_lost_with_their_transfers),
     };
