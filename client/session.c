@@ -72,7 +72,7 @@ static int session_configure(struct tesup_session *session, const struct tesup_o
     *hello = (struct proto_hello){
         .abi_major = LAYOUT_VERSION_MAJOR,
         .abi_minor = LAYOUT_VERSION_MINOR,
-        .features = LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB,
+        .features = LAYOUT_FEATURES_KNOWN,
         .slots = options->slots, /* 0: what the supervisor was told (shm.slots) */
         .flags = options->flags,
     };

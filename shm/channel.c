@@ -94,7 +94,8 @@ static int channel_check(const struct channel_header *header, uint64_t size)
 {
     if (header->magic != LAYOUT_MAGIC)
         return TS_ERR_PROTOCOL;
-    if (header->version_major != LAYOUT_VERSION_MAJOR)
+    if (header->version_major != LAYOUT_VERSION_MAJOR ||
+        (header->features & ~LAYOUT_FEATURES_KNOWN) != 0)
         return TS_ERR_VERSION;
     if (header->size != size || header->slots == 0 || header->slots > LAYOUT_SLOTS_MAX ||
         header->sq.size != header->slots || header->cq.size != header->slots ||
@@ -123,7 +124,7 @@ int channel_map(int fd, struct channel_map *map)
     header = mmap(NULL, facts.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (header == MAP_FAILED)
         return TS_ERR_SYSTEM;
-    memcpy(&copy, header, sizeof(copy)); /* once; the other side may change it any time */
+    memory_copy_once(&copy, header, sizeof(copy));
     rc = channel_check(&copy, facts.size);
     if (rc != TS_OK) {
         munmap(header, facts.size);

@@ -34,6 +34,7 @@
 /* Feature bits: a side sets what it offers; the other uses only what it knows. */
 #define LAYOUT_FEATURE_MAILBOX (UINT64_C(1) << 0) /* notifications arrive on this channel */
 #define LAYOUT_FEATURE_OOB     (UINT64_C(1) << 1) /* notify_max is above the native limit */
+#define LAYOUT_FEATURES_KNOWN  (LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB)
 
 /* One direction of one ring.  Producer and consumer words are two lines apart. */
 struct ring_shared {

@@ -65,10 +65,10 @@ static_assert(sizeof(struct wire_header) == 24, "wire header");
 struct proto_hello {
     uint32_t abi_major;
     uint32_t abi_minor;
-    uint64_t features;
-    uint32_t slots; /* 0 = default */
-    uint32_t flags; /* PROTO_SHARE_* */
-    int32_t cpu;    /* the job runs on; -1 unknown */
+    uint64_t features; /* of channels that this libtesup can use: LAYOUT_FEATURE_* */
+    uint32_t slots;    /* 0 = default */
+    uint32_t flags;    /* PROTO_SHARE_* */
+    int32_t cpu;       /* the job runs on; -1 unknown */
     uint32_t pad;
     char segment[PROTO_LABEL_MAX]; /* "" = unique */
     char pair[PROTO_LABEL_MAX];    /* "" = by NUMA node */
@@ -132,7 +132,6 @@ struct proto_reply {
 
 struct proto_worker_config {
     uint8_t peer_key[32];
-    uint8_t instance[16];  /* of the supervisor */
     uint32_t peer_auth;    /* 0 = none, 1 = pre-shared key */
     uint32_t worker_index; /* of its block in the counters segment */
     uint32_t fabric;       /* enum proto_fabric */

@@ -112,6 +112,13 @@ int table_get(const struct table *table, uint32_t handle, void **object)
     return generation <= slot->generation ? TS_ERR_GONE : TS_ERR_NOT_FOUND;
 }
 
+void *table_peek(const struct table *table, uint32_t handle)
+{
+    uint32_t index = table_index(handle);
+
+    return index < table->count ? table->slots[index].object : NULL;
+}
+
 void table_remove(struct table *table, uint32_t handle)
 {
     uint32_t index = table_index(handle);

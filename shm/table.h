@@ -42,6 +42,8 @@ int table_put(struct table *table, uint32_t handle, void *object);
 /* TS_OK with *object, TS_ERR_GONE for an old generation, TS_ERR_NOT_FOUND for a handle that was
  * never given out. */
 int table_get(const struct table *table, uint32_t handle, void **object);
+/* What lies at the index of `handle`, of whatever generation; NULL when nothing does. */
+void *table_peek(const struct table *table, uint32_t handle);
 void table_remove(struct table *table, uint32_t handle);
 
 static inline uint32_t table_index(uint32_t handle)

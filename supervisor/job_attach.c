@@ -118,6 +118,14 @@ static int hello_check_words(struct proto_hello *hello, char *text, size_t text_
             LAYOUT_VERSION_MINOR);
         return TS_ERR_VERSION;
     }
+    if ((hello->features & LAYOUT_FEATURES_KNOWN) != LAYOUT_FEATURES_KNOWN) {
+        snprintf(text, text_size,
+                 "libtesup knows channel features %#llx, this supervisor (tesup %s) uses %#llx: "
+                 "install the same release of both",
+                 (unsigned long long)hello->features, TESUP_VERSION,
+                 (unsigned long long)LAYOUT_FEATURES_KNOWN);
+        return TS_ERR_VERSION;
+    }
     if (hello->slots != 0 && !job_slots_valid(hello->slots)) {
         snprintf(text, text_size, "%u slots: must be a power of two from 16 to %u", hello->slots,
                  LAYOUT_SLOTS_MAX);

@@ -109,13 +109,32 @@ static void region_add(struct job *job, struct wire_message *message)
     job_ask_send(ask);
 }
 
+/* The job gave up waiting for an answer and asks again: it waits for the same one. */
+static bool region_leave_again(struct job *job, uint32_t id, uint32_t handle)
+{
+    list_each (node, next, &job->asks) {
+        struct job_ask *ask = list_entry(node, struct job_ask, node);
+
+        if (ask->type != WIRE_REGION_DEL || ask->handle != handle)
+            continue;
+        ask->job_id = id;
+        ask->abandoned = false;
+        loop_timer_set(&job->supervisor->loop, &ask->timer, JOB_ASK_MS);
+        return true;
+    }
+    return false;
+}
+
 static void region_leave(struct job *job, const struct wire_message *message)
 {
     uint32_t handle = message->body.handle.handle;
     struct job_region *region;
     struct job_ask *ask;
-    int rc = job_region_get(job, handle, &region);
+    int rc;
 
+    if (region_leave_again(job, message->header.id, handle))
+        return;
+    rc = job_region_get(job, handle, &region);
     if (rc != TS_OK) {
         job_answer(job, message->header.id, rc, handle,
                    rc == TS_ERR_GONE ? "the region was unregistered" : "no such region");

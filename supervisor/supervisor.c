@@ -152,7 +152,6 @@ static int key_open(struct supervisor *supervisor, char *text, size_t text_size)
     if (options->peer_auth == OPTION_PEER_AUTH_PSK &&
         key_load(options->peer_key, supervisor->key, text, text_size) < 0)
         return -1;
-    handshake_random(supervisor->instance, sizeof(supervisor->instance));
     return 0;
 }
 

@@ -23,7 +23,6 @@ struct supervisor {
     int counters_fd;
     struct counters_segment *counters;
     uint8_t key[HANDSHAKE_KEY];
-    uint8_t instance[16];
     uint32_t notify_max;
     char address[LAYOUT_NAME_MAX]; /* HOST:PORT that peers use */
 

@@ -68,7 +68,6 @@ static void worker_config_send(struct worker_process *worker)
 
     wire_message_init(&message, WIRE_WORKER_CONFIG);
     memcpy(config->peer_key, supervisor->key, sizeof(config->peer_key));
-    memcpy(config->instance, supervisor->instance, sizeof(config->instance));
     config->peer_auth = options->peer_auth;
     config->worker_index = worker->index;
     config->fabric = options->fabric;

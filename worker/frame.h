@@ -74,4 +74,20 @@ static inline bool frame_is_bulk(const struct frame *frame)
     return frame->type == FRAME_WRITE || frame->type == FRAME_DATA;
 }
 
+/* Frames that the peer's own frames cause: how many of them wait is the peer's doing, and a link
+ * bounds them by not reading on.  What we begin ourselves is bounded by handles and credit. */
+static inline bool frame_is_answer(const struct frame *frame)
+{
+    switch (frame->type) {
+    case FRAME_OPENED:
+    case FRAME_CREDIT:
+    case FRAME_RESULT:
+    case FRAME_EXPORTED:
+    case FRAME_REVOKED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 #endif

@@ -193,6 +193,20 @@ static int inbound_park(struct inbound *inbound, const struct notify_record *rec
     return TS_OK;
 }
 
+/* To the job, or to wait for room in its mailbox; of a WRITE that failed only when it is wanted. */
+static int inbound_pass(struct inbound *inbound, const struct frame *frame,
+                        const struct notify_record *record, const uint8_t *body, uint64_t cost)
+{
+    inbound->credit -= cost;
+    if (frame->status != TS_OK && (frame->flags & FRAME_FLAG_ALWAYS) == 0) {
+        inbound_return_credit(inbound, cost);
+        return TS_OK;
+    }
+    if (list_empty(&inbound->parked) && inbound_deliver(inbound, record, body) == TS_OK)
+        return TS_OK;
+    return inbound_park(inbound, record, body);
+}
+
 int inbound_notify(struct inbound *inbound, const struct frame *frame, const uint8_t *payload)
 {
     struct session *session = inbound->session;
@@ -204,22 +218,22 @@ int inbound_notify(struct inbound *inbound, const struct frame *frame, const uin
                                    .msg_len = msg_len,
                                    .status = frame->status,
                                    .bytes = frame->value};
+    int rc;
 
     if (cost > inbound->credit ||
         (session != NULL && frame->length > session->worker->config.notify_max))
         return TS_ERR_PROTOCOL;
-    inbound->credit -= cost;
-    if (session == NULL || session->killed || session->mailbox == NULL)
+    if (session == NULL || session->killed || session->mailbox == NULL) {
+        inbound->credit -= cost;
         return TS_OK; /* the sender is being told GONE */
-    atomic_count(&session->worker->stats->notify_received, 1);
-    if (frame->status != TS_OK && (frame->flags & FRAME_FLAG_ALWAYS) == 0) {
-        inbound_return_credit(inbound, cost);
-        return TS_OK;
     }
     record.size = (uint32_t)ring_record_size(record.from_len, name_len, msg_len);
-    if (list_empty(&inbound->parked) && inbound_deliver(inbound, &record, payload) == TS_OK)
-        return TS_OK;
-    return inbound_park(inbound, &record, payload);
+    rc = inbound_pass(inbound, frame, &record, payload, cost);
+    if (rc == TS_OK)
+        atomic_count(&session->worker->stats->notify_received, 1);
+    else
+        inbound->credit += cost; /* it did not arrive: a link may bring it again */
+    return rc;
 }
 
 static int events_do_work(struct session *session)

@@ -16,7 +16,7 @@ static int on_open(struct endpoint *endpoint, const struct frame *frame, const u
 {
     struct frame_open ask;
 
-    memcpy(&ask, payload, sizeof(ask));
+    memory_copy_once(&ask, payload, sizeof(ask));
     if (memchr(ask.segment, 0, sizeof(ask.segment)) == NULL ||
         memchr(ask.sender, 0, sizeof(ask.sender)) == NULL || !name_label_valid(ask.segment))
         return TS_ERR_PROTOCOL;
@@ -48,7 +48,7 @@ static int on_opened(struct endpoint *endpoint, const struct frame *frame, const
         return rc;
     if (frame->value > CREDIT_MAX)
         return TS_ERR_PROTOCOL;
-    memcpy(text, payload, frame->length);
+    memory_copy_once(text, payload, frame->length);
     remote_on_opened(remote, frame, text);
     return TS_OK;
 }

@@ -178,6 +178,9 @@ static void test_hello_with_bad_words(void **state)
     message.body.hello.abi_major++;
     hello_expect_status(&message, TS_ERR_VERSION);
     forge_hello(&message, NULL);
+    message.body.hello.features = 0; /* a library that is too old for our channels */
+    hello_expect_status(&message, TS_ERR_VERSION);
+    forge_hello(&message, NULL);
     message.body.hello.slots = 17;
     hello_expect_status(&message, TS_ERR_INVALID);
     message.body.hello.slots = UINT32_MAX;

@@ -89,7 +89,7 @@ void forge_hello(struct wire_message *message, const char *segment)
     message->header.id = 1;
     message->body.hello.abi_major = LAYOUT_VERSION_MAJOR;
     message->body.hello.abi_minor = LAYOUT_VERSION_MINOR;
-    message->body.hello.features = LAYOUT_FEATURE_MAILBOX;
+    message->body.hello.features = LAYOUT_FEATURES_KNOWN;
     message->body.hello.slots = 16;
     message->body.hello.cpu = -1;
     snprintf(message->body.hello.segment, sizeof(message->body.hello.segment), "%s",

@@ -79,10 +79,11 @@ int local_on_export(struct local_link *local, const struct frame *frame)
     if (status != TS_OK)
         return export_refuse(local, frame->request, status);
     export = calloc(1, sizeof(*export));
-    if (export == NULL || export_send(local, region, frame->request) != TS_OK) {
+    status = export != NULL ? export_send(local, region, frame->request) : TS_ERR_NO_MEMORY;
+    if (status != TS_OK) {
         free(export);
         region_release(region);
-        return export_refuse(local, frame->request, TS_ERR_NO_MEMORY);
+        return export_refuse(local, frame->request, status); /* TS_AGAIN: the socket is full */
     }
     export->region = region;
     export->import = frame->request;

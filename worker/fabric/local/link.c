@@ -50,6 +50,8 @@ static int local_enqueue(struct local_link *local, const struct frame *frame, co
     if (size2 > 0)
         memcpy(copy->payload + size1, part2, size2);
     list_append(&local->queue, &copy->link);
+    if (frame_is_answer(frame))
+        local->answer_bytes += sizeof(*frame) + frame->length;
     return TS_OK;
 }
 
@@ -87,6 +89,8 @@ static int local_flush(struct local_link *local)
         if (rc != TS_OK)
             break;
         list_remove(&copy->link);
+        if (frame_is_answer(&copy->frame))
+            local->answer_bytes -= sizeof(copy->frame) + copy->frame.length;
         free(copy);
         done++;
     }
@@ -145,13 +149,20 @@ static int local_take(struct local_link *local)
     return rc;
 }
 
+static bool local_may_read(const struct local_link *local)
+{
+    const struct endpoint *endpoint = local->link.endpoint;
+
+    return endpoint->lost_status == TS_OK && endpoint->state != ENDPOINT_LINKING &&
+           local->answer_bytes <= LOCAL_QUEUE_MAX;
+}
+
 static int local_poll(struct link *link)
 {
     struct local_link *local = local_of(link);
     int done = 0, rc = TS_OK;
 
-    while (done < POLL_FRAMES && link->endpoint->lost_status == TS_OK &&
-           link->endpoint->state != ENDPOINT_LINKING) {
+    while (done < POLL_FRAMES && local_may_read(local)) {
         rc = local_take(local);
         if (rc != TS_OK)
             break;
@@ -172,7 +183,7 @@ static bool local_arm(struct link *link)
     uint64_t ready = 0;
 
     doorbell_arm(&local->own_bell);
-    if (link->endpoint->state == ENDPOINT_LINKING || link->endpoint->lost_status != TS_OK)
+    if (!local_may_read(local))
         return false;
     return ring_consumer_ready(&local->in, &ready) != TS_OK || ready > 0;
 }

@@ -12,6 +12,8 @@
 #include "shm/wire.h"
 #include "worker/fabric/local/copy.h"
 
+#define LOCAL_QUEUE_MAX (8u * 1024u * 1024u) /* answers queued before we stop reading */
+
 /* A frame that did not fit the ring. */
 struct local_frame {
     struct list link;
@@ -30,7 +32,8 @@ struct local_link {
     struct doorbell own_bell; /* we do */
     struct doorbell room;     /* we wait for room in `out`: armed by us, rung by the peer */
     struct doorbell peer_room;
-    struct list queue; /* local_frame: waits for room */
+    struct list queue;   /* local_frame: waits for room */
+    size_t answer_bytes; /* of them, what the peer asked for */
     struct copy_queue copies;
     struct table imports; /* struct local_import */
     struct list exports;  /* struct local_export */

@@ -78,11 +78,24 @@ static void self_forget(struct link *link, struct transfer *transfer)
     copy_forget(transfer);
 }
 
+/* What had no memory to be delivered is tried again, before what came later. */
+static void self_requeue(struct self_link *self, struct list *rest)
+{
+    struct list *first = self->frames.next;
+
+    while (!list_empty(rest)) {
+        struct list *node = rest->next;
+
+        list_remove(node);
+        list_append(first, node); /* before it: the list is a ring */
+    }
+}
+
 static int self_do_work(struct link *link)
 {
     struct self_link *self = self_of(link);
     struct list now;
-    int done = 0;
+    int done = 0, rc;
 
     /* Frames that these cause have their turn in the next call. */
     list_init(&now);
@@ -95,11 +108,17 @@ static int self_do_work(struct link *link)
     while (!list_empty(&now)) {
         struct self_frame *copy = list_entry(now.next, struct self_frame, link);
 
+        rc = link_on_frame(link, &copy->frame, copy->payload);
+        if (rc == TS_ERR_NO_MEMORY)
+            break;
+        if (rc != TS_OK)
+            worker_error(link->endpoint->worker, &link->endpoint->worker->job_limit,
+                         "a frame of type %u to ourselves makes no sense", copy->frame.type);
         list_remove(&copy->link);
-        link_on_frame(link, &copy->frame, copy->payload);
         free(copy);
         done++;
     }
+    self_requeue(self, &now);
     done += copy_do_work(&self->copies);
     if (!list_empty(&self->frames) || !list_empty(&self->copies.copies))
         link_wake(link);

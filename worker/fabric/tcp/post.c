@@ -208,7 +208,7 @@ struct link *tcp_link_open(struct endpoint *endpoint, int socket)
     list_init(&tcp->control);
     list_init(&tcp->streams);
     list_init(&tcp->sending);
-    list_init(&tcp->writes);
+    table_init(&tcp->writes, TABLE_SLOTS_MAX);
     tcp->source = (struct source){.fd = socket, .ready = tcp_on_ready};
     if (reactor_watch(&endpoint->worker->reactor, &tcp->source, EPOLLIN | EPOLLRDHUP) < 0)
         goto err_free;

@@ -218,7 +218,7 @@ static ssize_t rx_some(struct tcp_link *tcp)
 
 static void rx_pause_if_full(struct tcp_link *tcp)
 {
-    if (tcp->control_bytes <= TCP_QUEUE_MAX || tcp->paused)
+    if (tcp->answer_bytes <= TCP_QUEUE_MAX || tcp->paused)
         return;
     tcp->paused = true;
     tcp_watch(tcp);

@@ -3,10 +3,8 @@
 #include "shm/err.h"
 #include "worker/fabric/tcp/tcp.h"
 
-#define WRITES_MAX TABLE_SLOTS_MAX /* more a peer cannot have in flight: the oldest is history */
-#define READS_MAX                                                                  \
-    TABLE_SLOTS_MAX /* more a peer has no handles for: it does not keep to its own \
-                     */
+/* A peer has no handles for more: one that asks for more does not keep to its own table. */
+#define READS_MAX TABLE_SLOTS_MAX
 
 void tcp_send_result(struct tcp_link *tcp, uint32_t request, int status, uint64_t bytes)
 {
@@ -64,22 +62,28 @@ int tcp_serve_read(struct tcp_link *tcp, const struct frame *frame)
     return TS_OK;
 }
 
+/* Of a handle of the peer's: its index is the place, so a later WRITE with the same index finds
+ * what is left of an earlier one, whose outcome no notification asked for. */
 static struct tcp_write *write_find(struct tcp_link *tcp, uint32_t request)
 {
-    list_each (node, following, &tcp->writes) {
-        struct tcp_write *write = list_entry(node, struct tcp_write, link);
+    void *object;
 
-        if (write->request == request)
-            return write;
-    }
-    return NULL;
+    return table_get(&tcp->writes, request, &object) == TS_OK ? object : NULL;
 }
 
 static void write_free(struct tcp_link *tcp, struct tcp_write *write)
 {
-    list_remove(&write->link);
-    tcp->write_count--;
+    table_remove(&tcp->writes, write->request);
     free(write);
+}
+
+/* Room at the place of `request`: what an earlier generation left there is history. */
+static void write_make_room(struct tcp_link *tcp, uint32_t request)
+{
+    struct tcp_write *old = table_peek(&tcp->writes, request);
+
+    if (old != NULL && old->request != request)
+        write_free(tcp, old);
 }
 
 static struct tcp_write *write_add(struct tcp_link *tcp, uint32_t request)
@@ -88,11 +92,12 @@ static struct tcp_write *write_add(struct tcp_link *tcp, uint32_t request)
 
     if (write == NULL)
         return NULL;
+    write_make_room(tcp, request);
     write->request = request;
-    list_append(&tcp->writes, &write->link);
-    if (++tcp->write_count > WRITES_MAX)
-        write_free(tcp, list_entry(tcp->writes.next, struct tcp_write, link));
-    return write;
+    if (table_put(&tcp->writes, request, write) == TS_OK)
+        return write;
+    free(write);
+    return NULL;
 }
 
 int tcp_serve_cancel(struct tcp_link *tcp, const struct frame *frame)
@@ -117,9 +122,11 @@ int tcp_serve_cancel(struct tcp_link *tcp, const struct frame *frame)
 
 int tcp_serve_write_begin(struct tcp_link *tcp, const struct frame *frame)
 {
-    struct tcp_write *write = tcp->write_count > 0 ? write_find(tcp, frame->request) : NULL;
+    struct tcp_write *write = tcp->writes.used > 0 ? write_find(tcp, frame->request) : NULL;
     int status = TS_OK;
 
+    if (frame->request >> TABLE_INDEX_BITS == 0)
+        return TS_ERR_PROTOCOL; /* no table gives such a handle out */
     if (write != NULL && write->ended)
         write_free(tcp, write); /* of an earlier WRITE that had this handle */
     else if (write != NULL && write->status != TS_OK) {
@@ -135,7 +142,7 @@ int tcp_serve_write_begin(struct tcp_link *tcp, const struct frame *frame)
 
 int tcp_serve_write_end(struct tcp_link *tcp, const struct frame *frame)
 {
-    struct tcp_write *write = tcp->write_count > 0 ? write_find(tcp, frame->request) : NULL;
+    struct tcp_write *write = tcp->writes.used > 0 ? write_find(tcp, frame->request) : NULL;
     bool last = (frame->flags & FRAME_FLAG_LAST) != 0;
     int16_t status = tcp->target_status;
     uint64_t bytes = status == TS_OK ? frame->length : 0;
@@ -168,7 +175,7 @@ void tcp_serve_bound(struct tcp_link *tcp, struct frame *frame)
 {
     struct tcp_write *write;
 
-    if ((frame->flags & FRAME_FLAG_BOUND) == 0 || tcp->write_count == 0)
+    if ((frame->flags & FRAME_FLAG_BOUND) == 0 || tcp->writes.used == 0)
         return;
     write = write_find(tcp, frame->request);
     if (write == NULL)
@@ -181,6 +188,10 @@ void tcp_serve_bound(struct tcp_link *tcp, struct frame *frame)
 
 void tcp_serve_fini(struct tcp_link *tcp)
 {
-    while (!list_empty(&tcp->writes))
-        write_free(tcp, list_entry(tcp->writes.next, struct tcp_write, link));
+    struct tcp_write *write;
+    uint32_t cursor = 0;
+
+    while ((write = table_next(&tcp->writes, &cursor)) != NULL)
+        write_free(tcp, write);
+    table_fini(&tcp->writes);
 }

@@ -18,7 +18,7 @@
 #define TCP_IN_SIZE    (16u * 1024u)        /* buffer for headers and small frames */
 #define TCP_IN_BEHIND  4096u                /* read beyond the end of a slice, at most */
 #define TCP_STAGE_SIZE (256u * 1024u)       /* private memory goes through this much */
-#define TCP_QUEUE_MAX  (8u * 1024u * 1024u) /* control bytes queued before we stop reading */
+#define TCP_QUEUE_MAX  (8u * 1024u * 1024u) /* answers queued before we stop reading */
 #define TCP_PARTS_MAX  64                   /* of one sendmsg */
 
 /* A WRITE that is going out, or a READ that is being answered. */
@@ -44,8 +44,7 @@ struct tcp_item {
 /* A WRITE that is coming in over several slices, or that failed and may have a notification bound.
  */
 struct tcp_write {
-    struct list link;
-    uint32_t request;
+    uint32_t request; /* the peer's handle */
     int16_t status;
     bool ended;
     uint64_t bytes;
@@ -58,7 +57,7 @@ struct tcp_link {
     bool paused;  /* too much queued for a peer that does not read: we do not read either */
 
     struct list control; /* tcp_item: frames, first in first out */
-    size_t control_bytes;
+    size_t answer_bytes; /* of them, what the peer asked for */
     struct list streams; /* tcp_stream, round robin */
     uint32_t answering;  /* of them, READs of the peer */
     struct list sending; /* tcp_item: chosen, in wire order */
@@ -77,8 +76,7 @@ struct tcp_link {
     uint32_t target_left;
     int16_t target_status;
 
-    struct list writes; /* tcp_write */
-    uint32_t write_count;
+    struct table writes; /* tcp_write, at the index of the peer's handle */
 };
 
 static inline struct tcp_link *tcp_of(struct link *link)

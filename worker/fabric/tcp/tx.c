@@ -45,7 +45,8 @@ int tcp_send_frame(struct link *link, const struct frame *frame, const void *par
     if (size2 > 0)
         memcpy(item->bytes + size1, part2, size2);
     list_append(&tcp->control, &item->link);
-    tcp->control_bytes += item_size(item);
+    if (frame_is_answer(frame))
+        tcp->answer_bytes += item_size(item);
     link_wake(link);
     return TS_OK;
 }
@@ -169,7 +170,8 @@ static void tcp_fill(struct tcp_link *tcp)
             struct tcp_item *item = list_entry(tcp->control.next, struct tcp_item, link);
 
             list_remove(&item->link);
-            tcp->control_bytes -= item_size(item);
+            if (frame_is_answer(&item->frame))
+                tcp->answer_bytes -= item_size(item);
             list_append(&tcp->sending, &item->link);
             tcp->sending_bytes += item_size(item);
         } else if (!list_empty(&tcp->streams)) {
@@ -350,7 +352,7 @@ int tcp_do_work(struct link *link)
     }
     if (sent > 0)
         tcp_sent(tcp, (size_t)sent);
-    if (tcp->paused && tcp->control_bytes < TCP_QUEUE_MAX / 2) {
+    if (tcp->paused && tcp->answer_bytes < TCP_QUEUE_MAX / 2) {
         tcp->paused = false;
         tcp_watch(tcp);
     }
