@@ -42,12 +42,13 @@ static int line_order(const void *a, const void *b)
 /* "2025-01-31 12:00:00Z": what logs of other hosts can be compared with. */
 static void moment_cell(struct status_rows *rows, uint64_t wall_ns)
 {
-    char text[STATUS_TIME_MAX];
+    char iso[STATUS_TIME_MAX], text[STATUS_TIME_MAX + 2];
 
-    status_format_time(wall_ns, text);
-    text[strcspn(text, ".")] = '\0';
-    text[strcspn(text, "T")] = ' ';
-    status_rows_text(rows, strcat(text, "Z"));
+    status_format_time(wall_ns, iso);
+    iso[strcspn(iso, ".")] = '\0';
+    iso[strcspn(iso, "T")] = ' ';
+    snprintf(text, sizeof(text), "%sZ", iso);
+    status_rows_text(rows, text);
 }
 
 static void line_row(struct status_rows *rows, const struct status *status,

@@ -24,15 +24,17 @@ void status_format_age(uint64_t since_ns, uint64_t now_ns, char *text, size_t si
         snprintf(text, size, "%" PRIu64 "d", s / 86400);
 }
 
-/* Three digits at least, five places at most: "1023", "1.5K", "20.0G", "512M". */
-static void scaled_print(uint64_t number, double unit, const char *suffix, char *text, size_t size)
+/* A number of at least one unit in five places at most: "1.5K", "20.0G", "512M". */
+static void scaled_print(uint64_t number, double unit, char *text, size_t size)
 {
-    double value = (double)number;
+    static const char suffixes[] = "KMGTPE";
+    double value = (double)number / unit;
+    size_t at = 0;
 
-    for (; value >= unit && *suffix; suffix++)
+    for (; value >= unit && suffixes[at + 1]; at++)
         value /= unit;
     /* 99.95 would become 100.0. */
-    snprintf(text, size, value < 99.95 ? "%.1f%c" : "%.0f%c", value, suffix[-1]);
+    snprintf(text, size, value < 99.95 ? "%.1f%c" : "%.0f%c", value, suffixes[at]);
 }
 
 void status_format_bytes(uint64_t bytes, char *text, size_t size)
@@ -40,7 +42,7 @@ void status_format_bytes(uint64_t bytes, char *text, size_t size)
     if (bytes < 1024)
         snprintf(text, size, "%" PRIu64, bytes);
     else
-        scaled_print(bytes, 1024, "KMGTPE", text, size);
+        scaled_print(bytes, 1024, text, size);
 }
 
 void status_format_count(uint64_t number, char *text, size_t size)
@@ -48,7 +50,7 @@ void status_format_count(uint64_t number, char *text, size_t size)
     if (number < 100000)
         snprintf(text, size, "%" PRIu64, number);
     else
-        scaled_print(number, 1000, "KMGTPE", text, size);
+        scaled_print(number, 1000, text, size);
 }
 
 void status_format_rate(double rate, char *text, size_t size)

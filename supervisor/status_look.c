@@ -34,10 +34,12 @@ static char state_read(pid_t pid)
     char text[512];
     ssize_t got = proc_read(pid, "stat", text, sizeof(text));
 
+    if (got < 0 && (errno == ENOENT || errno == ESRCH))
+        return 'X';
     if (got < 0)
-        return errno == ENOENT || errno == ESRCH ? 'X' : '\0';
+        return '\0';
     const char *end = strrchr(text, ')'); /* the command name may hold anything, also ") T" */
-    return end && end[1] == ' ' ? end[2] : '\0';
+    return (char)(end && end[1] == ' ' ? end[2] : '\0');
 }
 
 static uint64_t cpu_read(pid_t pid)

@@ -96,7 +96,7 @@ void status_rates_make(const struct status *before, const struct status *now,
     while ((worker = status_worker_next(now, worker))) {
         size_t index = (size_t)(worker - now->seen->worker);
 
-        if (rates->seconds > 0)
+        if (before && rates->seconds > 0)
             pair_rate(&before->seen->worker[index], worker, rates->seconds, &rates->pair[index]);
         if (worker->life.nic[0])
             nic_add(rates, worker->life.nic, &rates->pair[index]);

@@ -128,30 +128,37 @@ static enum status_colour endpoint_colour(uint64_t state)
                                        : STATUS_COLOUR_CHANGING;
 }
 
-static void endpoint_row(struct status_rows *rows, size_t parent, const struct status *status,
-                         const struct counters_endpoint *endpoint)
+/* Who it leads to, what carries, and for how long this has been so. */
+static void peer_row(struct status_rows *rows, size_t parent, const struct status *status,
+                     const struct counters_endpoint *endpoint, const char *moved)
 {
     uint64_t state = atomic_peek(&endpoint->state);
-    char out[24], in[24], age[STATUS_TIME_MAX];
+    char age[STATUS_TIME_MAX], notify[STATUS_WORDS_MAX];
     char over[2 * STATUS_WORDS_MAX] = "";
-    char notify[STATUS_WORDS_MAX];
-    char peer[LAYOUT_NAME_MAX + COUNTERS_LABEL + 8];
 
-    if (strcmp(endpoint->fabric, "self") == 0)
-        snprintf(peer, sizeof(peer), "this worker");
-    else if (endpoint->peer_worker[0])
-        snprintf(peer, sizeof(peer), "%s %s", endpoint->peer, endpoint->peer_worker);
-    else
-        snprintf(peer, sizeof(peer), "%s", endpoint->peer);
     status_words_notify(&status->seen->supervisor, endpoint, notify, sizeof(notify));
     if (endpoint->fabric[0] && endpoint->fabric[0] != '-')
         snprintf(over, sizeof(over), " over %s, notifications by %s", endpoint->fabric, notify);
+    tree_row(rows, parent, "peer", endpoint_colour(state),
+             "%s%s%s: %s for %s%s; %s, reconnects %" PRIu64, endpoint->peer,
+             endpoint->peer_worker[0] ? " " : "", endpoint->peer_worker, endpoint_state_name(state),
+             age_of(status, atomic_peek(&endpoint->since_ns), age), over, moved,
+             atomic_peek(&endpoint->reconnects));
+}
+
+static void endpoint_row(struct status_rows *rows, size_t parent, const struct status *status,
+                         const struct counters_endpoint *endpoint)
+{
+    char out[24], in[24], moved[64];
+
     status_format_bytes(atomic_peek(&endpoint->bytes_out), out, sizeof(out));
     status_format_bytes(atomic_peek(&endpoint->bytes_in), in, sizeof(in));
-    tree_row(rows, parent, "peer", endpoint_colour(state),
-             "%s: %s for %s%s; out %s, in %s, reconnects %" PRIu64, peer,
-             endpoint_state_name(state), age_of(status, atomic_peek(&endpoint->since_ns), age),
-             over, out, in, atomic_peek(&endpoint->reconnects));
+    snprintf(moved, sizeof(moved), "out %s, in %s", out, in);
+    if (strcmp(endpoint->fabric, "self") == 0)
+        tree_row(rows, parent, "self", STATUS_COLOUR_NONE, "between jobs of this worker: %s",
+                 moved);
+    else
+        peer_row(rows, parent, status, endpoint, moved);
 }
 
 static void endpoints_rows(struct status_rows *rows, size_t parent, const struct status *status,

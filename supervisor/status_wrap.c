@@ -87,8 +87,8 @@ void status_width_share(struct status_width *columns, size_t count, size_t total
     }
     while (open && width_settle(columns, count, &left, &open))
         ;
-    for (size_t i = 0; i < count; i++) {
-        if (columns[i].width || !columns[i].wrap)
+    for (size_t i = 0; open && i < count; i++) {
+        if (columns[i].width)
             continue;
         columns[i].width = left / open--;
         if (columns[i].width < width_least(&columns[i]))

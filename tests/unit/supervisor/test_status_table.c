@@ -132,10 +132,10 @@ static void expect_lines_fit(const char *text, unsigned width)
 static void expect_whole(const char *text, const char *word)
 {
     for (const char *at = text; (at = strstr(at, word)); at++) {
-        char before = at == text ? ' ' : at[-1];
-        char after = at[strlen(word)];
+        unsigned char before = (unsigned char)(at == text ? ' ' : at[-1]);
+        unsigned char after = (unsigned char)at[strlen(word)];
 
-        if (!isalnum((unsigned char)before) && !isalnum((unsigned char)after))
+        if (!isalnum(before) && !isalnum(after))
             return;
     }
     fail_msg("'%s' is not, or not whole, in:\n%s", word, text);
