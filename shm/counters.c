@@ -13,6 +13,7 @@
     }
 const struct counters_field counters_worker_fields[] = {
     FIELD(heartbeat_ns),
+    FIELD(heartbeat_cpu_ns),
     FIELD(turns),
     FIELD(turn_max_ns),
     FIELD(sleeps),
@@ -27,6 +28,8 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(writes),
     FIELD(bytes_read),
     FIELD(bytes_written),
+    FIELD(served_reads),
+    FIELD(served_writes),
     FIELD(bytes_served_read),
     FIELD(bytes_served_written),
     FIELD(notify_sent),
@@ -34,6 +37,8 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(notify_delivered),
     FIELD(notify_parked),
     FIELD(notify_no_credit),
+    FIELD(notify_cq_used),
+    FIELD(notify_cq_capacity),
     FIELD(again),
     FIELD(failed),
     FIELD(cancelled),
@@ -98,6 +103,12 @@ int counters_map(int fd, bool writable, struct counters_segment **counters)
 void counters_unmap(struct counters_segment *counters)
 {
     munmap(counters, sizeof(*counters));
+}
+
+void counters_heartbeat(_Atomic uint64_t *at_ns, _Atomic uint64_t *cpu_ns)
+{
+    atomic_set(cpu_ns, clock_read(CLOCK_PROCESS_CPUTIME_ID));
+    atomic_set(at_ns, clock_now());
 }
 
 void counters_write_begin(_Atomic uint64_t *seq)

@@ -17,7 +17,7 @@
 #include "shm/layout.h"
 
 #define COUNTERS_MAGIC     UINT64_C(0x31544e4350555354) /* "TSUPCNT1" */
-#define COUNTERS_VERSION   1u
+#define COUNTERS_VERSION   2u
 #define COUNTERS_WORKERS   64u
 #define COUNTERS_ENDPOINTS 128u /* shown per worker; more are counted, not listed */
 #define COUNTERS_SESSIONS  256u
@@ -59,9 +59,9 @@ enum endpoint_state {
 struct counters_endpoint {
     _Atomic uint64_t seq; /* written by the worker */
     _Atomic uint64_t used;
-    _Atomic uint64_t state; /* enum endpoint_state */
-    _Atomic uint64_t since_ns;
-    _Atomic uint64_t bytes_out, bytes_in;
+    _Atomic uint64_t state;               /* enum endpoint_state */
+    _Atomic uint64_t since_ns;            /* of this state, CLOCK_REALTIME */
+    _Atomic uint64_t bytes_out, bytes_in; /* by its links; over shared memory the copying side */
     _Atomic uint64_t reconnects;
     char peer[LAYOUT_NAME_MAX]; /* HOST:PORT */
     char peer_worker[COUNTERS_LABEL];
@@ -75,15 +75,18 @@ struct counters_worker_life {
     _Atomic uint64_t used;
     _Atomic uint64_t state; /* enum worker_state */
     _Atomic uint64_t pid;
-    _Atomic uint64_t started_ns; /* CLOCK_REALTIME */
+    _Atomic uint64_t start_ticks; /* process_start_time(): pids are reused */
+    _Atomic uint64_t started_ns;  /* CLOCK_REALTIME */
     _Atomic uint64_t ready_ns;
     _Atomic uint64_t restarts;
     _Atomic uint64_t death_ns; /* last death, 0 = none */
     int64_t numa_node;         /* -1 unknown */
     char name[COUNTERS_LABEL];
     char nic[COUNTERS_LABEL];
+    char port[48]; /* of the NIC: "active, 400 Gb/s", "" unknown or no NIC */
     char gpu[COUNTERS_LABEL];
-    char fabric[16];
+    char distance[16]; /* NIC to GPU: "PIX" … "SYS", "" where one is missing */
+    char fabric[16];   /* what the worker may use towards other hosts */
     char cpus[COUNTERS_LABEL];
     char reason[COUNTERS_TEXT]; /* of the pairing */
     char death[COUNTERS_TEXT];  /* "killed by SIGKILL", "exit 3", … */
@@ -92,21 +95,24 @@ struct counters_worker_life {
 
 /* Order is the order of display; counters_worker_fields names each. */
 struct counters_worker_stats {
-    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC, at least once a second */
-    _Atomic uint64_t turns;        /* loop turns that found work */
-    _Atomic uint64_t turn_max_ns;  /* longest turn */
+    _Atomic uint64_t heartbeat_ns;     /* CLOCK_MONOTONIC, at least once a second */
+    _Atomic uint64_t heartbeat_cpu_ns; /* CPU time of the process at that moment */
+    _Atomic uint64_t turns;            /* loop turns that found work */
+    _Atomic uint64_t turn_max_ns;      /* longest turn */
     _Atomic uint64_t sleeps;
     _Atomic uint64_t sessions, channels, regions, endpoints; /* now */
     _Atomic uint64_t requests;                               /* accepted */
     _Atomic uint64_t completions;
     _Atomic uint64_t in_flight; /* now */
     _Atomic uint64_t reads, writes;
-    _Atomic uint64_t bytes_read, bytes_written;               /* as initiator */
-    _Atomic uint64_t bytes_served_read, bytes_served_written; /* as target */
+    _Atomic uint64_t bytes_read, bytes_written;   /* as initiator */
+    _Atomic uint64_t served_reads, served_writes; /* as target; not over shared memory, */
+    _Atomic uint64_t bytes_served_read, bytes_served_written; /* where the initiator copies */
     _Atomic uint64_t notify_sent, notify_received, notify_delivered;
-    _Atomic uint64_t notify_parked;    /* now waiting for room in a ring */
-    _Atomic uint64_t notify_no_credit; /* times a sender had to wait */
-    _Atomic uint64_t again;            /* refused for lack of room */
+    _Atomic uint64_t notify_parked;                      /* now waiting for room in a ring */
+    _Atomic uint64_t notify_no_credit;                   /* times a sender had to wait */
+    _Atomic uint64_t notify_cq_used, notify_cq_capacity; /* entries; 0 of 0: there is no such CQ */
+    _Atomic uint64_t again;                              /* refused for lack of room */
     _Atomic uint64_t failed, cancelled, timed_out, uncertain;
     _Atomic uint64_t doorbells_rung, doorbells_heard;
     _Atomic uint64_t sessions_killed; /* protocol broken by a job */
@@ -136,7 +142,8 @@ struct counters_supervisor {
     _Atomic uint64_t seq;
     _Atomic uint64_t pid;
     _Atomic uint64_t started_ns;
-    _Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC */
+    _Atomic uint64_t heartbeat_ns;     /* CLOCK_MONOTONIC */
+    _Atomic uint64_t heartbeat_cpu_ns; /* CPU time of the process at that moment */
     _Atomic uint64_t draining;
     _Atomic uint64_t attaches, attach_refused, sessions_ended;
     _Atomic uint64_t peers_accepted, peers_refused_auth, peers_refused_protocol, peers_timed_out;
@@ -166,6 +173,9 @@ int counters_create(int *fd, struct counters_segment **counters);
 /* Maps an existing one; refuses a wrong magic, version or size with TS_ERR_VERSION. */
 int counters_map(int fd, bool writable, struct counters_segment **counters);
 void counters_unmap(struct counters_segment *counters);
+
+/* Says that this process moves: time and CPU time go to the two words of a heartbeat. */
+void counters_heartbeat(_Atomic uint64_t *at_ns, _Atomic uint64_t *cpu_ns);
 
 /* Around changes of a block with strings: write_begin makes seq odd, write_end even again. */
 void counters_write_begin(_Atomic uint64_t *seq);

@@ -1,15 +1,15 @@
 /* `tesup status`: 0 healthy, 1 degraded, 2 nobody there. */
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "supervisor/cmd.h"
 #include "supervisor/cmd_argp.h"
 #include "supervisor/status_json.h"
+#include "supervisor/status_live.h"
 #include "supervisor/status_read.h"
 #include "supervisor/status_table.h"
+#include "supervisor/status_watch.h"
 #include "supervisor/units.h"
 
 enum status_exit { STATUS_EXIT_OK = 0, STATUS_EXIT_DEGRADED = 1, STATUS_EXIT_NOBODY = 2 };
@@ -22,6 +22,7 @@ struct status_arguments {
     bool json;
     bool errors;
     unsigned watch_s; /* 0 = once */
+    bool watch_bare;  /* --watch came without a number: it may still follow */
 };
 
 enum { KEY_NAME = 'n', KEY_RUNTIME_DIR = 'r', KEY_JSON = 'j', KEY_WATCH = 'w', KEY_ERRORS = 'e' };
@@ -32,8 +33,8 @@ static const struct argp_option status_options[] = {
      "where its lock file is (default: /run/tesup for root, $XDG_RUNTIME_DIR/tesup for others)", 0},
     {"json", KEY_JSON, NULL, 0, "print JSON", 0},
     {"watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
-     "show it again every SECONDS (default: 1) until interrupted", 0},
-    {"errors", KEY_ERRORS, NULL, 0, "list the distinct errors", 0},
+     "show rates and queues, again every SECONDS (default: 1) until interrupted", 0},
+    {"errors", KEY_ERRORS, NULL, 0, "list the distinct errors instead", 0},
     {0},
 };
 
@@ -50,6 +51,7 @@ static error_t watch_parse(struct status_arguments *arguments, const char *arg,
         return EINVAL;
     }
     arguments->watch_s = (unsigned)seconds;
+    arguments->watch_bare = arg == NULL;
     return 0;
 }
 
@@ -73,6 +75,10 @@ static error_t status_parse(int key, char *arg, struct argp_state *state)
     case KEY_WATCH:
         return watch_parse(arguments, arg, state);
     case ARGP_KEY_ARG:
+        if (arguments->watch_bare) { /* `--watch 5` means the same as `--watch=5` */
+            arguments->watch_bare = false;
+            return watch_parse(arguments, arg, state);
+        }
         argp_error(state, "unexpected argument '%s'", arg);
         return EINVAL;
     default:
@@ -80,51 +86,115 @@ static error_t status_parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+struct status_session {
+    const struct status_arguments *arguments;
+    struct options_paths paths;
+    struct status look[2]; /* the last and the one before, in turn */
+    bool looked;           /* there is one before */
+    size_t turn;
+    struct status_rates rates;
+};
+
 /* One document a line when watched, so that readers can follow. */
-static int json_show(const struct status *status, bool compact)
+static int json_show(const struct status *status, const struct status_rates *rates, FILE *out)
 {
-    json_t *document = status_json_make(status);
-    size_t flags = JSON_ENSURE_ASCII | (compact ? JSON_COMPACT : JSON_INDENT(2));
-    int err = document ? json_dumpf(document, stdout, flags) : -1;
+    json_t *document = status_json_make(status, rates);
+    size_t flags = JSON_ENSURE_ASCII | (rates ? JSON_COMPACT : JSON_INDENT(2));
+    int err = document ? json_dumpf(document, out, flags) : -1;
 
     json_decref(document);
-    putchar('\n');
+    fputc('\n', out);
     return err;
 }
 
-static int status_show(const struct status_arguments *arguments, const struct options_paths *paths)
+/* `rates` is NULL when it is shown once. */
+static int status_show(const struct status_arguments *arguments, const struct status *status,
+                       const struct status_rates *rates, FILE *out)
 {
-    static struct status status; /* large */
-    char text[OPTIONS_PATHS_TEXT_MAX];
-    int err;
+    struct status_screen screen;
 
-    switch (status_read(paths, &status, text, sizeof(text))) {
-    case STATUS_READ:
-        break;
-    case STATUS_NOBODY:
-        fprintf(stderr,
+    if (arguments->json)
+        return json_show(status, rates, out);
+    status_screen_detect(&screen, stdout);
+    screen.out = out;
+    if (arguments->errors) {
+        status_health_print(status, &screen);
+        return status_errors_print(status, &screen);
+    }
+    return rates ? status_live_print(status, rates, &screen) : status_table_print(status, &screen);
+}
+
+/* What stands there instead of a status, to `out`. */
+static void nobody_show(enum status_result result, const struct options_paths *paths,
+                        const char *text, FILE *out)
+{
+    if (result == STATUS_NOBODY)
+        fprintf(out,
                 "tesup status: no supervisor at %s: %s\n"
                 "Start one with `tesup serve`, or name another by --name or --runtime-dir.\n",
                 paths->socket, text);
-        return STATUS_EXIT_NOBODY;
-    case STATUS_UNREADABLE:
-        fprintf(stderr, "tesup status: the supervisor at %s cannot be seen: %s\n", paths->socket,
-                text);
-        return STATUS_EXIT_NOBODY;
-    }
-    if (arguments->watch_s && !arguments->json && isatty(STDOUT_FILENO))
-        printf("\033[H\033[2J");
-    if (arguments->json)
-        err = json_show(&status, arguments->watch_s > 0);
     else
-        err = status_table_print(&status, arguments->errors, stdout);
-    int code = status.reason_count ? STATUS_EXIT_DEGRADED : STATUS_EXIT_OK;
-    status_free(&status);
-    if (fflush(stdout) || err) {
-        fprintf(stderr, "tesup status: the result could not be written\n");
-        exit(STATUS_EXIT_NOBODY);
+        fprintf(out, "tesup status: the supervisor at %s cannot be seen: %s\n", paths->socket,
+                text);
+}
+
+static int status_code(const struct status *status)
+{
+    return status->reason_count ? STATUS_EXIT_DEGRADED : STATUS_EXIT_OK;
+}
+
+static int status_once(struct status_session *session)
+{
+    struct status *status = &session->look[0];
+    char text[OPTIONS_PATHS_TEXT_MAX];
+    enum status_result result = status_read(&session->paths, status, text, sizeof(text));
+
+    if (result != STATUS_READ) {
+        nobody_show(result, &session->paths, text, stderr);
+        return STATUS_EXIT_NOBODY;
     }
-    return code;
+    int err = status_show(session->arguments, status, NULL, stdout);
+    int code = status_code(status);
+    status_free(status);
+    if (fflush(stdout) == 0 && err == 0)
+        return code;
+    fprintf(stderr, "tesup status: the result could not be written\n");
+    return STATUS_EXIT_NOBODY;
+}
+
+static int status_again(void *argument, FILE *out)
+{
+    struct status_session *session = argument;
+    struct status *status = &session->look[session->turn];
+    struct status *before = &session->look[1 - session->turn];
+    char text[OPTIONS_PATHS_TEXT_MAX];
+    enum status_result result = status_read(&session->paths, status, text, sizeof(text));
+
+    if (result != STATUS_READ) {
+        session->looked = false;
+        nobody_show(result, &session->paths, text, session->arguments->json ? stderr : out);
+        return STATUS_EXIT_NOBODY;
+    }
+    status_rates_make(session->looked ? before : NULL, status, &session->rates);
+    status_free(before);
+    session->looked = true;
+    session->turn = 1 - session->turn;
+    if (status_show(session->arguments, status, &session->rates, out))
+        fprintf(out, "tesup status: no memory for the tables\n");
+    return status_code(status);
+}
+
+static int status_watched(struct status_session *session)
+{
+    int code = status_watch(session->arguments->watch_s, session->arguments->json ? "" : "\n",
+                            status_again, session);
+
+    status_free(&session->look[0]);
+    status_free(&session->look[1]);
+    if (code >= 0)
+        return code;
+    fprintf(stderr, "tesup status: the result could not be written\n");
+    return STATUS_EXIT_NOBODY;
 }
 
 int cmd_status(int argc, char **argv)
@@ -137,21 +207,19 @@ int cmd_status(int argc, char **argv)
                "Exit code: 0 healthy, 1 degraded, 2 nobody there or wrong usage.",
         .children = cmd_argp_children,
     };
+    static struct status_session session; /* large */
     struct status_arguments arguments = {0};
-    struct options_paths paths;
     char text[OPTIONS_PATHS_TEXT_MAX];
     int code = cmd_argp_parse(&argp, "tesup status", argc, argv, 0, &arguments);
 
     if (code)
         return code;
-    if (options_paths_default(arguments.name, arguments.runtime_dir, &paths, text, sizeof(text))) {
+    session.arguments = &arguments;
+    if (options_paths_default(arguments.name, arguments.runtime_dir, &session.paths, text,
+                              sizeof(text))) {
         fprintf(stderr, "tesup status: %s\n", text);
         return STATUS_EXIT_NOBODY;
     }
-    for (;;) {
-        code = status_show(&arguments, &paths);
-        if (arguments.watch_s == 0)
-            return code;
-        sleep(arguments.watch_s);
-    }
+    setlocale(LC_CTYPE, ""); /* may the lines of a tree be drawn? */
+    return arguments.watch_s ? status_watched(&session) : status_once(&session);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shm/process.h"
 #include "supervisor/supervisor.h"
 
 /* Texts in the segment are cut where they do not fit. */
@@ -18,7 +19,7 @@ void publish_supervisor(struct supervisor *supervisor)
     counters_write_begin(&block->seq);
     atomic_set(&block->pid, (uint64_t)getpid());
     atomic_set(&block->started_ns, clock_wall());
-    atomic_set(&block->heartbeat_ns, clock_now());
+    publish_heartbeat(supervisor);
     PUBLISH_TEXT(block->name, options->name);
     PUBLISH_TEXT(block->version, TESUP_VERSION);
     PUBLISH_TEXT(block->listen, supervisor->listener.address);
@@ -28,6 +29,26 @@ void publish_supervisor(struct supervisor *supervisor)
     PUBLISH_TEXT(block->notify_native, options->notify_native ? "1" : "0");
     PUBLISH_TEXT(block->notify_oob, options->notify_oob_fallback ? "1" : "0");
     counters_write_end(&block->seq);
+}
+
+void publish_heartbeat(struct supervisor *supervisor)
+{
+    struct counters_supervisor *block = &supervisor->counters->supervisor;
+
+    counters_heartbeat(&block->heartbeat_ns, &block->heartbeat_cpu_ns);
+}
+
+/* What was asked for goes over the plan, which knows devices only. */
+static const char *pair_fabric(const struct worker_process *worker)
+{
+    switch (worker->supervisor->options.fabric) {
+    case OPTION_FABRIC_TCP:
+        return "tcp";
+    case OPTION_FABRIC_LOCAL:
+        return "local";
+    default:
+        return worker->pair->fabric;
+    }
 }
 
 void publish_worker_plan(struct worker_process *worker)
@@ -40,8 +61,10 @@ void publish_worker_plan(struct worker_process *worker)
     life->numa_node = pair->node;
     PUBLISH_TEXT(life->name, pair->name);
     PUBLISH_TEXT(life->nic, pair->nic);
+    PUBLISH_TEXT(life->port, "");
     PUBLISH_TEXT(life->gpu, pair->gpu);
-    PUBLISH_TEXT(life->fabric, pair->fabric);
+    PUBLISH_TEXT(life->distance, "");
+    PUBLISH_TEXT(life->fabric, pair_fabric(worker));
     PUBLISH_TEXT(life->cpus, pair->cpus);
     PUBLISH_TEXT(life->reason, pair->reason);
     counters_write_end(&life->seq);
@@ -58,6 +81,7 @@ void publish_worker_started(struct counters_worker_life *life, pid_t pid)
     if (atomic_peek(&life->started_ns) != 0)
         atomic_count(&life->restarts, 1);
     atomic_set(&life->pid, (uint64_t)pid);
+    atomic_set(&life->start_ticks, process_start_time(pid));
     atomic_set(&life->started_ns, clock_wall());
     atomic_set(&life->ready_ns, 0);
     counters_write_end(&life->seq);

@@ -8,6 +8,7 @@
 struct supervisor;
 
 void publish_supervisor(struct supervisor *supervisor);
+void publish_heartbeat(struct supervisor *supervisor);
 
 void publish_worker_plan(struct worker_process *worker);
 void publish_worker_state(struct counters_worker_life *life, enum worker_state state);

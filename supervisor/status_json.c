@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "supervisor/status_format.h"
+#include "supervisor/status_words.h"
 
 /* A member is only missing when memory is; jansson then leaves it out. */
 static void set(json_t *object, const char *key, json_t *value)
@@ -84,15 +85,30 @@ static json_t *supervisor_counters_make(const struct counters_supervisor *superv
     return counters;
 }
 
+/* Why a process does not move; null when it does. */
+static json_t *stuck_make(const struct status_motion *motion)
+{
+    json_t *object;
+
+    if (motion->halt == STATUS_HALT_NONE)
+        return json_null();
+    object = json_object();
+    set(object, "kind", json_string(status_halt_name(motion->halt)));
+    set(object, "why", text_or_null(motion->why));
+    return object;
+}
+
 static json_t *supervisor_make(const struct status *status)
 {
     const struct counters_supervisor *supervisor = &status->seen->supervisor;
     json_t *object = json_object();
     json_t *notify = json_object();
+    char carried[STATUS_WORDS_MAX];
 
     set(notify, "native", switch_make(supervisor->notify_native));
     set(notify, "oob_fallback", switch_make(supervisor->notify_oob));
-    set(notify, "carried_by", json_string("tcp"));
+    status_words_carried(status, carried, sizeof(carried));
+    set(notify, "carried_by", text(carried));
 
     set(object, "name", text(supervisor->name));
     set(object, "pid", number(atomic_peek(&supervisor->pid)));
@@ -106,12 +122,13 @@ static json_t *supervisor_make(const struct status *status)
     set(object, "draining", json_boolean(atomic_peek(&supervisor->draining)));
     set(object, "heartbeat_age_ms",
         age_or_null(status_heartbeat_age_ms(status, atomic_peek(&supervisor->heartbeat_ns))));
+    set(object, "stuck", stuck_make(&status->supervisor));
     set(object, "counters", supervisor_counters_make(supervisor));
     set(object, "errors", errors_make(supervisor->error));
     return object;
 }
 
-static json_t *endpoint_make(const struct counters_endpoint *endpoint)
+static json_t *endpoint_make(const struct status *status, const struct counters_endpoint *endpoint)
 {
     json_t *object = json_object();
 
@@ -119,6 +136,8 @@ static json_t *endpoint_make(const struct counters_endpoint *endpoint)
     set(object, "peer_worker", text_or_null(endpoint->peer_worker));
     set(object, "state", json_string(endpoint_state_name(atomic_peek(&endpoint->state))));
     set(object, "since", time_or_null(atomic_peek(&endpoint->since_ns)));
+    set(object, "state_age_ms",
+        age_or_null(status_age_ms(status, atomic_peek(&endpoint->since_ns))));
     set(object, "fabric", text_or_null(endpoint->fabric));
     set(object, "notify", text_or_null(endpoint->notify));
     set(object, "bytes_out", number(atomic_peek(&endpoint->bytes_out)));
@@ -127,13 +146,13 @@ static json_t *endpoint_make(const struct counters_endpoint *endpoint)
     return object;
 }
 
-static json_t *endpoints_make(const struct counters_worker *worker)
+static json_t *endpoints_make(const struct status *status, const struct counters_worker *worker)
 {
     json_t *array = json_array();
 
     for (size_t i = 0; i < COUNTERS_ENDPOINTS; i++)
         if (atomic_peek(&worker->endpoint[i].used))
-            (void)json_array_append_new(array, endpoint_make(&worker->endpoint[i]));
+            (void)json_array_append_new(array, endpoint_make(status, &worker->endpoint[i]));
     return array;
 }
 
@@ -165,10 +184,12 @@ static json_t *worker_make(const struct status *status, const struct counters_wo
 {
     const struct counters_worker_life *life = &worker->life;
     uint64_t pid = atomic_peek(&life->pid);
+    enum status_halt halt = status_worker_halt(status, worker);
     json_t *object = json_object();
 
     set(object, "pid", pid ? number(pid) : json_null());
-    set(object, "state", json_string(status_worker_state(status, worker)));
+    set(object, "state", json_string(halt ? "hung" : worker_state_name(atomic_peek(&life->state))));
+    set(object, "stuck", stuck_make(&status->worker[worker - status->seen->worker]));
     set(object, "started", time_or_null(atomic_peek(&life->started_ns)));
     set(object, "ready_since", time_or_null(atomic_peek(&life->ready_ns)));
     set(object, "heartbeat_age_ms",
@@ -184,16 +205,21 @@ static json_t *pair_make(const struct status *status, const struct counters_work
 {
     const struct counters_worker_life *life = &worker->life;
     json_t *object = json_object();
+    char fabric[STATUS_WORDS_MAX];
 
+    status_words_fabric(worker, fabric, sizeof(fabric));
     set(object, "name", text(life->name));
     set(object, "nic", text_or_null(life->nic));
+    set(object, "port", text_or_null(life->port));
     set(object, "gpu", text_or_null(life->gpu));
+    set(object, "distance", text_or_null(life->distance));
     set(object, "numa_node", life->numa_node < 0 ? json_null() : json_integer(life->numa_node));
     set(object, "cpus", text_or_null(life->cpus));
     set(object, "fabric", text(life->fabric));
+    set(object, "fabric_in_use", text(fabric));
     set(object, "reason", text(life->reason));
     set(object, "worker", worker_make(status, worker));
-    set(object, "endpoints", endpoints_make(worker));
+    set(object, "endpoints", endpoints_make(status, worker));
     set(object, "errors", errors_make(worker->error));
     return object;
 }
@@ -237,7 +263,37 @@ static json_t *sessions_make(const struct status *status)
     return array;
 }
 
-json_t *status_json_make(const struct status *status)
+static json_t *rate_make(const struct status_rate *rate)
+{
+    json_t *object = json_object();
+
+    set(object, "bytes_out", json_real(rate->bytes_out));
+    set(object, "bytes_in", json_real(rate->bytes_in));
+    set(object, "ops_out", json_real(rate->ops_out));
+    set(object, "ops_in", json_real(rate->ops_in));
+    set(object, "notify_out", json_real(rate->notes_out));
+    set(object, "notify_in", json_real(rate->notes_in));
+    set(object, "credit_waits", json_real(rate->credit_waits));
+    set(object, "again", json_real(rate->refusals));
+    return object;
+}
+
+static json_t *rates_make(const struct status *status, const struct status_rates *rates)
+{
+    json_t *object = json_object(), *pairs = json_object(), *nics = json_object();
+    const struct counters_worker *worker = NULL;
+
+    while ((worker = status_worker_next(status, worker)))
+        set(pairs, worker->life.name, rate_make(&rates->pair[worker - status->seen->worker]));
+    for (size_t i = 0; i < rates->nic_count; i++)
+        set(nics, rates->nic[i].nic, rate_make(&rates->nic[i].rate));
+    set(object, "seconds", json_real(rates->seconds));
+    set(object, "pairs", pairs);
+    set(object, "nics", nics);
+    return object;
+}
+
+json_t *status_json_make(const struct status *status, const struct status_rates *rates)
 {
     json_t *document = json_object();
     json_t *reasons = json_array();
@@ -249,5 +305,7 @@ json_t *status_json_make(const struct status *status)
     set(document, "reasons", reasons);
     set(document, "pairs", pairs_make(status));
     set(document, "sessions", sessions_make(status));
+    if (rates && rates->seconds > 0)
+        set(document, "rates", rates_make(status, rates));
     return document;
 }

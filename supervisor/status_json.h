@@ -4,9 +4,11 @@
 
 #include <jansson.h>
 
+#include "supervisor/status_rates.h"
 #include "supervisor/status_read.h"
 
-/* The whole document; NULL without memory. Free with json_decref(). */
-json_t *status_json_make(const struct status *status);
+/* The whole document; NULL without memory. Free with json_decref(). Without an earlier look
+ * (`rates` NULL, or of no time) it has no rates. */
+json_t *status_json_make(const struct status *status, const struct status_rates *rates);
 
 #endif

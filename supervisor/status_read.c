@@ -52,7 +52,9 @@ static void life_copy(const struct counters_worker_life *from, struct counters_w
     counters_snapshot(from, to, sizeof(*to));
     TERMINATE(to->name);
     TERMINATE(to->nic);
+    TERMINATE(to->port);
     TERMINATE(to->gpu);
+    TERMINATE(to->distance);
     TERMINATE(to->fabric);
     TERMINATE(to->cpus);
     TERMINATE(to->reason);
@@ -88,7 +90,7 @@ static void worker_copy(const struct counters_worker *from, struct counters_work
 }
 
 int status_take(const struct counters_segment *live, uint64_t monotonic_ns, uint64_t wall_ns,
-                struct status *status)
+                status_look *look, struct status *status)
 {
     memset(status, 0, sizeof(*status));
     status->seen = calloc(1, sizeof(*status->seen));
@@ -101,8 +103,17 @@ int status_take(const struct counters_segment *live, uint64_t monotonic_ns, uint
             worker_copy(&live->worker[i], &status->seen->worker[i]);
     status->monotonic_ns = monotonic_ns;
     status->wall_ns = wall_ns;
-    status_judge(status);
+    status_judge(status, look);
     return 0;
+}
+
+int64_t status_age_ms(const struct status *status, uint64_t since_ns)
+{
+    if (since_ns == 0)
+        return -1;
+    if (since_ns >= status->wall_ns)
+        return 0;
+    return (int64_t)((status->wall_ns - since_ns) / CLOCK_NS_PER_MS);
 }
 
 void status_free(struct status *status)
@@ -126,7 +137,7 @@ static enum status_result counters_take(const struct located *found, struct stat
                  (int)found->pid, err_name(err));
         return STATUS_UNREADABLE;
     }
-    err = status_take(live, clock_now(), clock_wall(), status);
+    err = status_take(live, clock_now(), clock_wall(), status_look_proc, status);
     counters_unmap(live);
     if (err) {
         snprintf(text, text_size, "no memory for a copy of the counters");

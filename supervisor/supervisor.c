@@ -192,7 +192,7 @@ static void heartbeat(struct timer *timer)
 {
     struct supervisor *supervisor = list_entry(timer, struct supervisor, heartbeat);
 
-    atomic_set(&supervisor->counters->supervisor.heartbeat_ns, clock_now());
+    publish_heartbeat(supervisor);
     loop_timer_set(&supervisor->loop, timer, HEARTBEAT_MS);
 }
 

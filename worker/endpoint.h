@@ -83,6 +83,14 @@ void endpoint_fini(struct worker *worker);
 bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated);
 /* Updates its line in the counters segment. */
 void endpoint_show(struct endpoint *endpoint);
+/* Counts bytes that its link has sent and received. */
+static inline void endpoint_moved(struct endpoint *endpoint, uint64_t out, uint64_t in)
+{
+    if (endpoint->shown == NULL)
+        return;
+    atomic_count(&endpoint->shown->bytes_out, out);
+    atomic_count(&endpoint->shown->bytes_in, in);
+}
 /* Closes links that reported their death. Called once per loop turn. */
 int endpoint_reap(struct worker *worker);
 

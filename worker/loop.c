@@ -88,6 +88,11 @@ static int completions_do_work(struct worker *worker)
     return done;
 }
 
+static void heartbeat(struct worker *worker)
+{
+    counters_heartbeat(&worker->stats->heartbeat_ns, &worker->stats->heartbeat_cpu_ns);
+}
+
 static void stats_on_turn(struct worker *worker, int done)
 {
     struct counters_worker_stats *stats = worker->stats;
@@ -98,7 +103,7 @@ static void stats_on_turn(struct worker *worker, int done)
     if (done > 0 && now - worker->now > atomic_peek(&stats->turn_max_ns))
         atomic_set(&stats->turn_max_ns, now - worker->now);
     if (now - atomic_peek(&stats->heartbeat_ns) > HEARTBEAT_MS * CLOCK_NS_PER_MS / 4)
-        atomic_set(&stats->heartbeat_ns, now);
+        heartbeat(worker);
 }
 
 int worker_do_work(struct worker *worker)
@@ -149,7 +154,7 @@ static void worker_sleep(struct worker *worker)
     if (!worker_arm(worker)) {
         atomic_count(&worker->stats->sleeps, 1);
         reactor_wait(&worker->reactor, timeout);
-        atomic_set(&worker->stats->heartbeat_ns, clock_now());
+        heartbeat(worker);
     }
     worker_disarm(worker);
 }
@@ -205,7 +210,7 @@ int worker_init(struct worker *worker, int control_fd)
     memset(worker->block->endpoint, 0, sizeof(worker->block->endpoint));
     memset(worker->stats, 0, sizeof(*worker->stats)); /* gauges of a dead predecessor */
     worker->now = clock_now();
-    atomic_set(&worker->stats->heartbeat_ns, worker->now);
+    heartbeat(worker);
     worker->self = endpoint_open_self(worker);
     return worker->self != NULL ? 0 : -1;
 }

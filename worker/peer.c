@@ -134,8 +134,6 @@ int link_on_frame(struct link *link, const struct frame *frame, const uint8_t *p
 {
     struct endpoint *endpoint = link->endpoint;
 
-    if (endpoint->shown != NULL)
-        atomic_count(&endpoint->shown->bytes_in, frame->length);
     if (frame_handlers[frame->type] == NULL)
         return TS_ERR_PROTOCOL;
     return frame_handlers[frame->type](endpoint, frame, payload);

@@ -2,7 +2,6 @@
 
 #include "tests/harness/status.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "tests/harness/process.h"
 #include "tests/harness/wait.h"
 
-static json_t *status_read(const struct daemon *daemon)
+json_t *status_document(const struct daemon *daemon)
 {
     static struct command command; /* large */
     char words[512];
@@ -48,14 +47,14 @@ static uint64_t count_take(json_t *status, const json_t *owner, const char *name
 
 uint64_t status_worker_count(const struct daemon *daemon, const char *name)
 {
-    json_t *status = status_read(daemon);
+    json_t *status = status_document(daemon);
 
     return count_take(status, worker_of(status), name);
 }
 
 uint64_t status_supervisor_count(const struct daemon *daemon, const char *name)
 {
-    json_t *status = status_read(daemon);
+    json_t *status = status_document(daemon);
 
     return count_take(status, json_object_get(status, "supervisor"), name);
 }
@@ -78,7 +77,7 @@ void status_supervisor_wait(const struct daemon *daemon, const char *name, uint6
 
 static pid_t worker_read(const struct daemon *daemon, char *state, size_t size)
 {
-    json_t *status = status_read(daemon);
+    json_t *status = status_document(daemon);
     json_t *worker = worker_of(status);
     pid_t pid = (pid_t)json_integer_value(json_object_get(worker, "pid"));
 
@@ -121,7 +120,7 @@ pid_t status_worker_ready(const struct daemon *daemon, pid_t old)
 
 size_t status_sessions(const struct daemon *daemon)
 {
-    json_t *status = status_read(daemon);
+    json_t *status = status_document(daemon);
     size_t count = json_array_size(json_object_get(status, "sessions"));
 
     json_decref(status);

@@ -2,12 +2,15 @@
 #ifndef TESUP_TESTS_HARNESS_STATUS_H
 #define TESUP_TESTS_HARNESS_STATUS_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "tests/harness/daemon.h"
 
+/* The whole document; free with json_decref(). */
+json_t *status_document(const struct daemon *daemon);
 /* Counters of the first worker and of the supervisor, by their JSON names. */
 uint64_t status_worker_count(const struct daemon *daemon, const char *name);
 uint64_t status_supervisor_count(const struct daemon *daemon, const char *name);

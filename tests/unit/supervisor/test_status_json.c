@@ -1,96 +1,19 @@
-/* `tesup status`: the copy, the verdict, JSON and table of a segment made by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* `tesup status`: the copy and JSON of a segment made by hand, and how it is found. */
+#include "tests/unit/supervisor/status_fixture.h"
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
-#include "shm/clock.h"
-#include "shm/err.h"
 #include "shm/process.h"
 #include "supervisor/locate.h"
 #include "supervisor/status_format.h"
 #include "supervisor/status_json.h"
-#include "supervisor/status_read.h"
-#include "supervisor/status_table.h"
-
-#define NOW  (UINT64_C(1000) * CLOCK_NS_PER_S)       /* monotonic */
-#define WALL (UINT64_C(1767225600) * CLOCK_NS_PER_S) /* 2026-01-01T00:00:00Z */
-
-struct fixture {
-    int fd;
-    struct counters_segment *live;
-    struct status status;
-};
-
-static void worker_fill(struct counters_worker *worker, const char *name)
-{
-    snprintf(worker->life.name, sizeof(worker->life.name), "%s", name);
-    snprintf(worker->life.fabric, sizeof(worker->life.fabric), "tcp");
-    snprintf(worker->life.cpus, sizeof(worker->life.cpus), "2");
-    snprintf(worker->life.reason, sizeof(worker->life.reason), "one per NUMA node");
-    worker->life.numa_node = 0;
-    atomic_set(&worker->life.state, WORKER_STATE_READY);
-    atomic_set(&worker->life.pid, 41);
-    atomic_set(&worker->life.ready_ns, WALL - 60 * CLOCK_NS_PER_S);
-    atomic_set(&worker->stats.heartbeat_ns, NOW - 1000 * CLOCK_NS_PER_MS);
-    atomic_set(&worker->life.used, 1);
-}
-
-/* A healthy supervisor with two workers in slots 0 and 5. */
-static int fixture_make(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    if (!f || counters_create(&f->fd, &f->live) != TS_OK)
-        return -1;
-    struct counters_supervisor *supervisor = &f->live->supervisor;
-    snprintf(supervisor->name, sizeof(supervisor->name), "default");
-    snprintf(supervisor->version, sizeof(supervisor->version), "9.8.7");
-    snprintf(supervisor->listen, sizeof(supervisor->listen), "127.0.0.1:7400");
-    snprintf(supervisor->socket, sizeof(supervisor->socket), "/r/default.sock");
-    snprintf(supervisor->fabric, sizeof(supervisor->fabric), "auto");
-    snprintf(supervisor->peer_auth, sizeof(supervisor->peer_auth), "psk");
-    snprintf(supervisor->notify_native, sizeof(supervisor->notify_native), "1");
-    snprintf(supervisor->notify_oob, sizeof(supervisor->notify_oob), "0");
-    atomic_set(&supervisor->pid, 40);
-    atomic_set(&supervisor->started_ns, WALL - 3600 * CLOCK_NS_PER_S);
-    atomic_set(&supervisor->heartbeat_ns, NOW - 250 * CLOCK_NS_PER_MS);
-    worker_fill(&f->live->worker[0], "tcp@node0");
-    worker_fill(&f->live->worker[5], "tcp@node1");
-    *state = f;
-    return 0;
-}
-
-static int fixture_drop(void **state)
-{
-    struct fixture *f = *state;
-
-    status_free(&f->status);
-    counters_unmap(f->live);
-    close(f->fd);
-    free(f);
-    return 0;
-}
-
-static void take(struct fixture *f)
-{
-    status_free(&f->status);
-    assert_int_equal(status_take(f->live, NOW, WALL, &f->status), 0);
-}
 
 static json_t *document_make(struct fixture *f)
 {
     take(f);
-    json_t *document = status_json_make(&f->status);
+    json_t *document = status_json_make(&f->status, NULL);
     assert_non_null(document);
     return document;
 }
@@ -140,7 +63,8 @@ static void test_healthy(void **state)
     assert_text(document, "supervisor/peer_auth", "psk");
     assert_true(json_is_true(at(document, "supervisor/notify/native")));
     assert_true(json_is_false(at(document, "supervisor/notify/oob_fallback")));
-    assert_text(document, "supervisor/notify/carried_by", "tcp");
+    assert_text(document, "supervisor/notify/carried_by", "local, tcp"); /* what may */
+    assert_true(json_is_null(at(document, "supervisor/stuck")));
     assert_number(document, "supervisor/heartbeat_age_ms", 250);
     assert_text(document, "supervisor/started", "2025-12-31T23:00:00.000Z");
 
@@ -148,12 +72,16 @@ static void test_healthy(void **state)
     assert_text(document, "pairs/1/name", "tcp@node1");
     assert_true(json_is_null(at(document, "pairs/0/nic")));
     assert_true(json_is_null(at(document, "pairs/0/gpu")));
+    assert_true(json_is_null(at(document, "pairs/0/port")));
+    assert_true(json_is_null(at(document, "pairs/0/distance")));
     assert_number(document, "pairs/0/numa_node", 0);
     assert_text(document, "pairs/0/cpus", "2");
     assert_text(document, "pairs/0/fabric", "tcp");
+    assert_text(document, "pairs/0/fabric_in_use", "tcp");
     assert_text(document, "pairs/0/reason", "one per NUMA node");
     assert_number(document, "pairs/0/worker/pid", 41);
     assert_text(document, "pairs/0/worker/state", "ready");
+    assert_true(json_is_null(at(document, "pairs/0/worker/stuck")));
     assert_text(document, "pairs/0/worker/ready_since", "2025-12-31T23:59:00.000Z");
     assert_number(document, "pairs/0/worker/heartbeat_age_ms", 1000);
     assert_true(json_is_null(at(document, "pairs/0/worker/last_exit")));
@@ -204,6 +132,7 @@ static void test_lists(void **state)
     snprintf(endpoint->fabric, sizeof(endpoint->fabric), "local");
     snprintf(endpoint->notify, sizeof(endpoint->notify), "local");
     atomic_set(&endpoint->state, ENDPOINT_READY);
+    atomic_set(&endpoint->since_ns, WALL - 1500 * CLOCK_NS_PER_MS);
     atomic_set(&endpoint->bytes_out, 5);
     atomic_set(&endpoint->used, 1);
     snprintf(f->live->worker[5].life.death, COUNTERS_TEXT, "killed by SIGKILL");
@@ -226,12 +155,38 @@ static void test_lists(void **state)
     assert_text(document, "pairs/1/endpoints/0/peer", "[::1]:7400");
     assert_text(document, "pairs/1/endpoints/0/state", "ready");
     assert_number(document, "pairs/1/endpoints/0/bytes_out", 5);
+    assert_number(document, "pairs/1/endpoints/0/state_age_ms", 1500);
+    assert_text(document, "pairs/1/fabric_in_use", "local");
+    assert_text(document, "pairs/1/fabric", "tcp");
+    assert_text(document, "supervisor/notify/carried_by", "local");
     assert_text(document, "pairs/1/worker/last_exit/reason", "killed by SIGKILL");
     assert_text(document, "pairs/1/worker/last_exit/at", "2026-01-01T00:00:00.000Z");
     assert_number(document, "pairs/1/worker/restarts", 2);
     assert_text(document, "pairs/1/errors/0/text", "peer refused");
     assert_number(document, "pairs/1/errors/0/count", 2);
     assert_text(document, "supervisor/errors/0/text", "port scan");
+    json_decref(document);
+}
+
+static void test_rates_and_stuck(void **state)
+{
+    struct fixture *f = *state;
+    struct status_rates rates = {.seconds = 2, .nic_count = 1};
+
+    rates.pair[5].ops_out = 7.5;
+    snprintf(rates.nic[0].nic, sizeof(rates.nic[0].nic), "mlx5_0");
+    rates.nic[0].rate.notes_in = 3;
+    fixture_process.state = 'T';
+    atomic_set(&f->live->worker[5].stats.heartbeat_ns, 1);
+    take(f);
+    json_t *document = status_json_make(&f->status, &rates);
+    assert_text(document, "pairs/1/worker/state", "hung"); /* as ever, for those that read it */
+    assert_text(document, "pairs/1/worker/stuck/kind", "stopped");
+    assert_non_null(
+        strstr(json_string_value(at(document, "pairs/1/worker/stuck/why")), "-CONT 42"));
+    assert_float_equal(json_real_value(at(document, "rates/pairs/tcp@node1/ops_out")), 7.5, 1e-9);
+    assert_float_equal(json_real_value(at(document, "rates/nics/mlx5_0/notify_in")), 3, 1e-9);
+    assert_float_equal(json_real_value(at(document, "rates/seconds")), 2, 1e-9);
     json_decref(document);
 }
 
@@ -256,7 +211,7 @@ static void test_hung_worker(void **state)
     take(f);
     assert_int_equal(f->status.reason_count, 0);
     atomic_set(&worker->stats.heartbeat_ns, NOW - STATUS_HEARTBEAT_NS - 1);
-    assert_degraded(f, "hung", "tcp@node1 (pid 41) does not move: last heartbeat 2500 ms ago");
+    assert_degraded(f, "hung", "tcp@node1 (pid 42) does not move: last heartbeat 2500 ms ago");
     atomic_set(&worker->stats.heartbeat_ns, 0);
     assert_degraded(f, "hung", "no heartbeat yet");
     /* A beat between the look at the clock and the look at the counter is none of the future. */
@@ -314,18 +269,6 @@ static void test_all_ill(void **state)
     assert_int_equal(f->status.reason_count, STATUS_REASONS_MAX);
 }
 
-static char *table_make(struct fixture *f, bool with_errors)
-{
-    char *text;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-
-    take(f);
-    assert_int_equal(status_table_print(&f->status, with_errors, out), 0);
-    fclose(out);
-    return text;
-}
-
 static void test_untrusted_names(void **state)
 {
     struct fixture *f = *state;
@@ -340,12 +283,6 @@ static void test_untrusted_names(void **state)
              "2J");
     atomic_set(&session->worker, UINT64_MAX);
     atomic_set(&session->used, 1);
-    char *table = table_make(f, false);
-    for (const char *byte = table; *byte; byte++)
-        assert_true(*byte == '\n' || (*byte >= ' ' && *byte <= '~'));
-    assert_non_null(strstr(table, "a\\x1b]0;x\\x07\\xff\\xfe\\x9b31m\\x0a"));
-    free(table);
-
     json_t *document = document_make(f);
     assert_text(document, "sessions/0/segment",
                 "127.0.0.1:7400/\xc2\x9b"
@@ -359,39 +296,13 @@ static void test_untrusted_names(void **state)
     json_decref(document);
 }
 
-static void test_table(void **state)
-{
-    struct fixture *f = *state;
-    char *rest = NULL;
-    char *text;
-
-    counters_error_add(f->live->worker[0].error, "peer refused");
-    text = table_make(f, false);
-    assert_non_null(strstr(text, "tesup default: ok"));
-    assert_non_null(strstr(text, "tcp@node1"));
-    assert_non_null(strstr(text, "native 1, oob_fallback 0, carried by tcp"));
-    assert_non_null(strstr(text, "Errors counted: 1; `tesup status --errors`"));
-    assert_null(strstr(text, "peer refused"));
-    assert_null(strstr(text, "ENDPOINTS\n"));
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        assert_true(strlen(line) <= 80);
-    free(text);
-
-    atomic_set(&f->live->worker[5].stats.heartbeat_ns, 1);
-    text = table_make(f, true);
-    assert_non_null(strstr(text, "tesup default: degraded"));
-    assert_non_null(strstr(text, "  ! worker tcp@node1"));
-    assert_non_null(strstr(text, "hung"));
-    assert_non_null(strstr(text, "peer refused"));
-    free(text);
-}
-
 static void test_format(void **state)
 {
     static const struct {
         uint64_t seconds;
         const char *age;
-    } ages[] = {{0, "0s"}, {59, "59s"}, {192, "3m12s"}, {18180, "5h03m"}, {187200, "2d04h"}};
+    } ages[] = {{0, "0s"},        {59, "59s"},       {192, "3m12s"},
+                {18180, "5h03m"}, {187200, "2d04h"}, {8640000, "100d"}};
     char text[32];
 
     (void)state;
@@ -409,6 +320,24 @@ static void test_format(void **state)
     assert_string_equal(text, "1.5K");
     status_format_bytes(UINT64_MAX, text, sizeof(text));
     assert_string_equal(text, "16.0E");
+    status_format_bytes(UINT64_C(1048575), text, sizeof(text));
+    assert_string_equal(text, "1024K");
+    status_format_count(99999, text, sizeof(text));
+    assert_string_equal(text, "99999");
+    status_format_count(123456, text, sizeof(text));
+    assert_string_equal(text, "123K");
+    status_format_count(UINT64_MAX, text, sizeof(text));
+    assert_string_equal(text, "18.4E");
+    status_format_rate(0.25, text, sizeof(text));
+    assert_string_equal(text, "0.2");
+    status_format_rate(312.4, text, sizeof(text));
+    assert_string_equal(text, "312");
+    status_format_duration(0, text, sizeof(text));
+    assert_string_equal(text, "0");
+    status_format_duration(3140 * CLOCK_NS_PER_US, text, sizeof(text));
+    assert_string_equal(text, "3.1ms");
+    status_format_duration(120 * CLOCK_NS_PER_S, text, sizeof(text));
+    assert_string_equal(text, "120s");
     status_format_safe("\x01\x01\x01\x01\x01\x01\x01\x01", text, 10);
     assert_string_equal(text, "\\x01\\x01");
     status_format_safe("a\\x", text, sizeof(text));
@@ -479,20 +408,18 @@ static void test_read_by_lock_file(void **state)
     rmdir(directory);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_make, fixture_drop)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_healthy),
         TEST(test_every_counter_is_there),
         TEST(test_lists),
+        TEST(test_rates_and_stuck),
         TEST(test_hung_worker),
         TEST(test_worker_states),
         TEST(test_supervisor_health),
         TEST(test_all_ill),
         TEST(test_untrusted_names),
-        TEST(test_table),
         TEST(test_read_by_lock_file),
         cmocka_unit_test(test_format),
         cmocka_unit_test(test_lock_line),

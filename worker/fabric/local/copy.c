@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "worker/endpoint.h"
+
 struct copy {
     struct list link;
     struct transfer *transfer;
@@ -25,9 +27,11 @@ static int copy_slice(struct transfer *transfer, const struct memory *remote, ui
     int rc = transfer->read ? memory_copy(local, here, remote, there, length)
                             : memory_copy(remote, there, local, here, length);
 
-    if (rc == TS_OK)
-        transfer->moved += length;
-    return rc;
+    if (rc != TS_OK)
+        return rc;
+    transfer->moved += length;
+    endpoint_moved(transfer->endpoint, transfer->read ? 0 : length, transfer->read ? length : 0);
+    return TS_OK;
 }
 
 static void copy_free(struct copy *copy)

@@ -34,6 +34,7 @@ static int ring_put(struct local_link *local, const struct frame *frame, const v
         memcpy(at, part1, size1);
     if (size2 > 0)
         memcpy(at + size1, part2, size2);
+    endpoint_moved(local->link.endpoint, sizeof(*frame) + frame->length, 0);
     return TS_OK;
 }
 
@@ -144,6 +145,7 @@ static int local_take(struct local_link *local)
     memory_copy_once(&frame, body, sizeof(frame));
     if (frame_check(&frame) != TS_OK || frame.length != record.msg_len)
         return TS_ERR_PROTOCOL;
+    endpoint_moved(local->link.endpoint, 0, sizeof(frame) + frame.length);
     rc = local_on_frame(local, &frame, body + sizeof(frame));
     ring_record_consume(&local->in, &record);
     return rc;

@@ -242,6 +242,7 @@ static void rx_do_work(struct tcp_link *tcp)
             return;
         }
         taken += (size_t)got;
+        endpoint_moved(tcp->link.endpoint, 0, (uint64_t)got);
         rc = buffer_consume(tcp);
         if (rc != TS_OK) {
             rx_broken(tcp, rc == TS_ERR_PROTOCOL ? "the peer sent a frame that makes no sense"

@@ -58,8 +58,17 @@ int tcp_serve_read(struct tcp_link *tcp, const struct frame *frame)
         tcp_send_result(tcp, frame->request, TS_ERR_NO_MEMORY, 0);
         return TS_OK;
     }
+    atomic_count(&tcp->link.endpoint->worker->stats->served_reads, 1);
     atomic_count(&tcp->link.endpoint->worker->stats->bytes_served_read, frame->value);
     return TS_OK;
+}
+
+static void served_write_count(struct tcp_link *tcp, uint64_t bytes)
+{
+    struct counters_worker_stats *stats = tcp->link.endpoint->worker->stats;
+
+    atomic_count(&stats->served_writes, 1);
+    atomic_count(&stats->bytes_served_written, bytes);
 }
 
 /* Of a handle of the peer's: its index is the place, so a later WRITE with the same index finds
@@ -149,7 +158,7 @@ int tcp_serve_write_end(struct tcp_link *tcp, const struct frame *frame)
 
     if (write == NULL && last && status == TS_OK) {
         /* The common case: one slice, done; nothing is to be remembered. */
-        atomic_count(&tcp->link.endpoint->worker->stats->bytes_served_written, bytes);
+        served_write_count(tcp, bytes);
         tcp_send_result(tcp, frame->request, TS_OK, bytes);
         return TS_OK;
     }
@@ -162,7 +171,7 @@ int tcp_serve_write_end(struct tcp_link *tcp, const struct frame *frame)
     write->bytes += bytes;
     if (!last)
         return TS_OK;
-    atomic_count(&tcp->link.endpoint->worker->stats->bytes_served_written, write->bytes);
+    served_write_count(tcp, write->bytes);
     tcp_send_result(tcp, frame->request, write->status, write->bytes);
     if (write->status == TS_OK)
         write_free(tcp, write);

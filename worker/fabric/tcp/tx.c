@@ -207,10 +207,7 @@ static int tcp_gather(struct tcp_link *tcp, struct iovec parts[TCP_PARTS_MAX])
 
 static void tcp_sent(struct tcp_link *tcp, size_t bytes)
 {
-    struct endpoint *endpoint = tcp->link.endpoint;
-
-    if (endpoint->shown != NULL)
-        atomic_count(&endpoint->shown->bytes_out, bytes);
+    endpoint_moved(tcp->link.endpoint, bytes, 0);
     tcp->sending_bytes -= bytes;
     while (bytes > 0) {
         struct tcp_item *item = list_entry(tcp->sending.next, struct tcp_item, link);
