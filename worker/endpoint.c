@@ -209,16 +209,31 @@ static void endpoint_fail_remotes(struct endpoint *endpoint, int status, const c
     }
 }
 
+static struct remote *endpoint_first_wanted(const struct endpoint *endpoint)
+{
+    list_each (node, following, &endpoint->remotes) {
+        struct remote *remote = list_entry(node, struct remote, link);
+
+        if (remote->state != REMOTE_GONE)
+            return remote;
+    }
+    return NULL;
+}
+
+bool endpoint_is_wanted(const struct endpoint *endpoint)
+{
+    return endpoint_first_wanted(endpoint) != NULL;
+}
+
 static void action_connect(struct endpoint *endpoint)
 {
     struct worker *worker = endpoint->worker;
-    struct remote *remote;
+    struct remote *remote = endpoint_first_wanted(endpoint);
 
-    if (list_empty(&endpoint->remotes)) {
+    if (remote == NULL) {
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
         return;
     }
-    remote = list_entry(endpoint->remotes.next, struct remote, link);
     remote->own_attempt = true;
     endpoint->initiated = true;
     endpoint->known = false;
@@ -237,7 +252,7 @@ static void action_retry(struct endpoint *endpoint, int status, const char *why)
 
     endpoint_drop_link(endpoint);
     endpoint->attempts++;
-    if (list_empty(&endpoint->remotes)) {
+    if (!endpoint_is_wanted(endpoint)) {
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
         return;
     }
@@ -254,11 +269,14 @@ static void action_lose(struct endpoint *endpoint, int status, const char *why)
 {
     struct worker *worker = endpoint->worker;
 
-    atomic_count(&worker->stats->endpoint_lost, 1);
-    if (endpoint->shown != NULL)
-        atomic_count(&endpoint->shown->reconnects, 1);
-    worker_error(worker, &worker->peer_limit, "endpoint to %s (%s) lost: %s", endpoint->address,
-                 endpoint->peer_name, why);
+    /* One that nobody used, as the second of two connections at once, is no loss. */
+    if (endpoint_is_wanted(endpoint) || endpoint->inbounds.used > 0) {
+        atomic_count(&worker->stats->endpoint_lost, 1);
+        if (endpoint->shown != NULL)
+            atomic_count(&endpoint->shown->reconnects, 1);
+        worker_error(worker, &worker->peer_limit, "endpoint to %s (%s) lost: %s", endpoint->address,
+                     endpoint->peer_name, why);
+    }
     endpoint->attempts = 0;
     endpoint_each_remote(endpoint, remote_on_endpoint_lost);
     action_retry(endpoint, status, why);
@@ -294,6 +312,22 @@ void endpoint_hand_over(struct endpoint *from, struct endpoint *to)
     }
 }
 
+static void endpoint_say_bye(struct endpoint *endpoint)
+{
+    struct frame bye = {.type = FRAME_BYE};
+
+    if (!endpoint->bye_sent &&
+        endpoint->link->ops->send(endpoint->link, &bye, NULL, 0, NULL, 0) == TS_OK)
+        endpoint->bye_sent = true;
+}
+
+/* The peer waits for our BYE: it must be out before the link closes. */
+static void endpoint_flush_bye(struct endpoint *endpoint)
+{
+    if (endpoint->bye_sent && endpoint->link != NULL)
+        endpoint->link->ops->do_work(endpoint->link);
+}
+
 static void action_drain(struct endpoint *endpoint)
 {
     struct endpoint *kept = endpoint_find_peer(endpoint->worker, endpoint->peer_id, endpoint);
@@ -306,13 +340,14 @@ static void action_drain(struct endpoint *endpoint)
 
 static void action_linger(struct endpoint *endpoint)
 {
-    if (list_empty(&endpoint->remotes) && endpoint->inbounds.used == 0)
+    if (!endpoint_is_wanted(endpoint) && endpoint->inbounds.used == 0)
         endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "nobody needs it");
 }
 
 static void action_close(struct endpoint *endpoint)
 {
     timer_clear(&endpoint->worker->timers, &endpoint->timer);
+    endpoint_flush_bye(endpoint);
     /* Freed at the end of the turn: callers up the stack may still look at it. */
     endpoint->lost_status = TS_ERR_GONE;
     if (list_empty(&endpoint->lost))
@@ -386,13 +421,10 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
 
 void endpoint_check_drained(struct endpoint *endpoint)
 {
-    struct frame bye = {.type = FRAME_BYE};
-
     if (endpoint->state != ENDPOINT_DRAINING || endpoint->link == NULL)
         return;
-    if (!endpoint->bye_sent && endpoint->wire.used == 0 &&
-        endpoint->link->ops->send(endpoint->link, &bye, NULL, 0, NULL, 0) == TS_OK)
-        endpoint->bye_sent = true;
+    if (endpoint->wire.used == 0)
+        endpoint_say_bye(endpoint);
     if (endpoint->bye_sent && endpoint->bye_received)
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "both sides are done");
 }
@@ -407,7 +439,7 @@ void endpoint_on_unused(struct endpoint *endpoint)
 {
     struct worker *worker = endpoint->worker;
 
-    if (endpoint->self || !list_empty(&endpoint->remotes))
+    if (endpoint->self || endpoint_is_wanted(endpoint))
         return;
     if (endpoint->state == ENDPOINT_READY && endpoint->inbounds.used == 0)
         timer_set(&worker->timers, &endpoint->timer,
@@ -454,8 +486,6 @@ void endpoint_free(struct endpoint *endpoint)
 {
     struct worker *worker = endpoint->worker;
 
-    if (endpoint->bye_sent && endpoint->link != NULL)
-        endpoint->link->ops->do_work(endpoint->link); /* the peer waits for our BYE */
     endpoint_drop_link(endpoint);
     while (!list_empty(&endpoint->remotes)) {
         struct remote *remote = list_entry(endpoint->remotes.next, struct remote, link);
@@ -479,6 +509,13 @@ void endpoint_free(struct endpoint *endpoint)
 
 void endpoint_fini(struct worker *worker)
 {
-    while (!list_empty(&worker->endpoints))
-        endpoint_free(list_entry(worker->endpoints.next, struct endpoint, link_node));
+    while (!list_empty(&worker->endpoints)) {
+        struct endpoint *endpoint = list_entry(worker->endpoints.next, struct endpoint, link_node);
+
+        if (endpoint->state == ENDPOINT_READY && !endpoint->self) {
+            endpoint_say_bye(endpoint); /* so that the peer does not take it for a loss */
+            endpoint_flush_bye(endpoint);
+        }
+        endpoint_free(endpoint);
+    }
 }

@@ -73,11 +73,13 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
 /* A segment was closed, on this side or the peer's: an endpoint that nobody uses is kept for a
  * while, for the next one who does, and then drained. */
 void endpoint_on_unused(struct endpoint *endpoint);
+/* Does anybody here want the peer?  A segment that is gone does not come back. */
+bool endpoint_is_wanted(const struct endpoint *endpoint);
 void endpoint_check_drained(struct endpoint *endpoint);
 void endpoint_free(struct endpoint *endpoint);
 /* Gives all segments of `from` to `to`, which is ready. */
 void endpoint_hand_over(struct endpoint *from, struct endpoint *to);
-/* Frees all, at the end of the process. */
+/* Says BYE to all peers and frees all, at the end of the process. */
 void endpoint_fini(struct worker *worker);
 /* Of two connections between the same two workers both sides keep the same one. */
 bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated);

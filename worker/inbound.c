@@ -139,7 +139,7 @@ void inbound_end(struct inbound *inbound, int status)
     inbound_leave_session(inbound);
     if (endpoint == NULL)
         free(inbound);
-    else if (endpoint->link != NULL && endpoint->lost_status == TS_OK)
+    else if (endpoint->link != NULL && endpoint->lost_status == TS_OK && !endpoint->worker->leaving)
         endpoint->link->ops->send(endpoint->link, &frame, NULL, 0, NULL, 0);
 }
 

@@ -93,17 +93,15 @@ static void heartbeat(struct worker *worker)
     counters_heartbeat(&worker->stats->heartbeat_ns, &worker->stats->heartbeat_cpu_ns);
 }
 
-static void stats_on_turn(struct worker *worker, int done)
+/* A turn that found work has ended: how long nobody else was looked at. */
+static void stats_on_turn(struct worker *worker, uint64_t began)
 {
     struct counters_worker_stats *stats = worker->stats;
     uint64_t now = clock_now();
 
-    if (done > 0)
-        atomic_count(&stats->turns, 1);
-    if (done > 0 && now - worker->now > atomic_peek(&stats->turn_max_ns))
-        atomic_set(&stats->turn_max_ns, now - worker->now);
-    if (now - atomic_peek(&stats->heartbeat_ns) > HEARTBEAT_MS * CLOCK_NS_PER_MS / 4)
-        heartbeat(worker);
+    atomic_count(&stats->turns, 1);
+    if (now - began > atomic_peek(&stats->turn_max_ns))
+        atomic_set(&stats->turn_max_ns, now - began);
 }
 
 int worker_do_work(struct worker *worker)
@@ -114,7 +112,6 @@ int worker_do_work(struct worker *worker)
     done += links_do_work(worker);
     done += endpoint_reap(worker);
     done += completions_do_work(worker);
-    stats_on_turn(worker, done);
     return done;
 }
 
@@ -153,7 +150,8 @@ static void worker_sleep(struct worker *worker)
         timeout = HEARTBEAT_MS;
     if (!worker_arm(worker)) {
         atomic_count(&worker->stats->sleeps, 1);
-        reactor_wait(&worker->reactor, timeout);
+        if (reactor_wait(&worker->reactor, timeout) > 0)
+            stats_on_turn(worker, worker->reactor.woken);
         heartbeat(worker);
     }
     worker_disarm(worker);
@@ -172,19 +170,34 @@ static bool worker_may_sleep(const struct worker *worker, uint64_t idle_since)
     }
 }
 
+/* Everything once, sockets included when it is their time. Returns how much was done. */
+static int worker_turn(struct worker *worker)
+{
+    int done;
+
+    worker->now = clock_now();
+    done = worker_do_work(worker);
+    if (reactor_is_due(&worker->reactor, worker->now))
+        done += reactor_wait(&worker->reactor, 0);
+    if (done > 0)
+        stats_on_turn(worker, worker->now);
+    if (worker->now - atomic_peek(&worker->stats->heartbeat_ns) >
+        HEARTBEAT_MS * CLOCK_NS_PER_MS / 4)
+        heartbeat(worker);
+    return done;
+}
+
 static void worker_loop(struct worker *worker)
 {
     uint64_t idle_since = clock_now();
 
     while (!worker->stop && !drain_is_done(worker)) {
-        worker->now = clock_now();
-        if (worker_do_work(worker) > 0) {
-            reactor_wait(&worker->reactor, 0);
+        if (worker_turn(worker) > 0) {
             idle_since = worker->now;
         } else if (worker_may_sleep(worker, idle_since)) {
             worker_sleep(worker);
             idle_since = clock_now();
-        } else if (reactor_wait(&worker->reactor, 0) == 0) {
+        } else {
             cpu_relax();
         }
     }
@@ -217,6 +230,7 @@ int worker_init(struct worker *worker, int control_fd)
 
 void worker_fini(struct worker *worker)
 {
+    worker->leaving = true;
     while (!list_empty(&worker->sessions))
         session_delete(list_entry(worker->sessions.next, struct session, link));
     endpoint_fini(worker);

@@ -81,8 +81,10 @@ static int on_gone(struct endpoint *endpoint, const struct frame *frame, const u
     int rc = find_remote(endpoint, frame->request, &remote);
 
     (void)payload;
-    if (rc == TS_OK && remote != NULL)
+    if (rc == TS_OK && remote != NULL) {
         remote_on_gone(remote, TS_ERR_GONE);
+        endpoint_on_unused(endpoint);
+    }
     return rc;
 }
 
@@ -117,7 +119,7 @@ static int on_bye(struct endpoint *endpoint, const struct frame *frame, const ui
     endpoint->bye_received = true;
     /* The peer prefers another connection, if there is one: then so do we. */
     if (endpoint->state == ENDPOINT_READY &&
-        (list_empty(&endpoint->remotes) ||
+        (!endpoint_is_wanted(endpoint) ||
          endpoint_find_peer(endpoint->worker, endpoint->peer_id, endpoint) != NULL))
         endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "the peer said bye");
     endpoint_check_drained(endpoint);

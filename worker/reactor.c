@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "shm/clock.h"
+
 #define REACTOR_BATCH 64
 
 int reactor_init(struct reactor *reactor)
@@ -42,8 +44,12 @@ int reactor_wait(struct reactor *reactor, int timeout_ms)
     struct source *sources[REACTOR_BATCH];
     int count = epoll_wait(reactor->epoll, events, REACTOR_BATCH, timeout_ms);
 
+    reactor->looked = clock_now();
     if (count < 0)
         return errno == EINTR ? 0 : -1;
+    if (count == 0)
+        return 0;
+    reactor->woken = reactor->looked;
     for (int i = 0; i < count; i++)
         sources[i] = events[i].data.ptr;
     reactor->dispatching = sources;

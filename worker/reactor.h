@@ -14,6 +14,8 @@ struct source {
 
 struct reactor {
     int epoll;
+    uint64_t looked;             /* when the set was last asked */
+    uint64_t woken;              /* when the last callbacks began */
     struct source **dispatching; /* batch being handled, so that a removed source is skipped */
     int dispatch_count;
 };
@@ -24,6 +26,14 @@ void reactor_fini(struct reactor *reactor);
 /* Adds, changes or (events 0) removes a source. 0, or -1 with errno. Removing is safe inside any
  * callback, also for a source that has an event in the same batch. */
 int reactor_watch(struct reactor *reactor, struct source *source, uint32_t events);
+
+/* Is it time to ask the set again?  It costs a system call: a loop that is busy with shared memory
+ * asks once in REACTOR_LOOK_NS only, which is little beside the way through a socket. */
+#define REACTOR_LOOK_NS 2000u
+static inline bool reactor_is_due(const struct reactor *reactor, uint64_t now)
+{
+    return now - reactor->looked >= REACTOR_LOOK_NS;
+}
 
 /* Waits up to `timeout_ms` and calls the sources that are ready. Returns how many. */
 int reactor_wait(struct reactor *reactor, int timeout_ms);

@@ -41,6 +41,7 @@ struct worker {
     struct log_limit job_limit, peer_limit;
     struct timer drain; /* while draining: its deadline */
     bool draining;
+    bool leaving; /* the process ends: sessions are not gone, only this worker is */
     bool stop;
 };
 

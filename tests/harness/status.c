@@ -67,6 +67,14 @@ void status_worker_wait(const struct daemon *daemon, const char *name, uint64_t 
         wait_step(&wait);
 }
 
+void status_worker_fall(const struct daemon *daemon, const char *name, uint64_t most)
+{
+    struct wait wait = wait_begin(name, WAIT_MS);
+
+    while (status_worker_count(daemon, name) > most)
+        wait_step(&wait);
+}
+
 void status_supervisor_wait(const struct daemon *daemon, const char *name, uint64_t least)
 {
     struct wait wait = wait_begin(name, WAIT_MS);

@@ -16,6 +16,8 @@ uint64_t status_worker_count(const struct daemon *daemon, const char *name);
 uint64_t status_supervisor_count(const struct daemon *daemon, const char *name);
 /* Waits until the counter has reached `least`. */
 void status_worker_wait(const struct daemon *daemon, const char *name, uint64_t least);
+/* Waits until it is not above `most`. */
+void status_worker_fall(const struct daemon *daemon, const char *name, uint64_t most);
 void status_supervisor_wait(const struct daemon *daemon, const char *name, uint64_t least);
 /* Of the first worker: "ready", "hung", "failed", … */
 void status_worker_state(const struct daemon *daemon, char *state, size_t size);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/harness/party.h"
+#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 #define DRAIN_MS 800u
@@ -168,12 +169,39 @@ static void nothing_new_is_taken(void **state)
     scene_end(&scene);
 }
 
+/* Both sides connect, one connection is kept, jobs leave, a supervisor leaves: nothing of that is a
+ * lost connection, in nobody's counters and logs. */
+static void an_orderly_end_is_no_loss(void **state)
+{
+    static const char *const fabrics[] = {"--fabric tcp", "--fabric local"};
+    struct daemon near, far;
+    struct party one, other;
+
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        daemon_start(&near, "near", fabrics[round % 2]);
+        daemon_start(&far, "far", fabrics[round % 2]);
+        party_attach(&one, &near, NULL);
+        party_attach(&other, &far, NULL);
+        party_open(&one, tesup_segment_name(other.session));
+        party_open(&other, tesup_segment_name(one.session));
+        party_detach(&one);
+        status_worker_wait(&far, "endpoints", 2); /* itself and the peer */
+        daemon_stop(&near);
+        status_worker_fall(&far, "endpoints", 1);
+        assert_int_equal(status_worker_count(&far, "endpoint_lost"), 0);
+        party_detach(&other);
+        daemon_stop(&far);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_does_not_end_in_time_is_told, daemon_test_teardown),
         cmocka_unit_test_teardown(what_runs_is_finished, daemon_test_teardown),
         cmocka_unit_test_teardown(nothing_new_is_taken, daemon_test_teardown),
+        cmocka_unit_test_teardown(an_orderly_end_is_no_loss, daemon_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, daemon_group_setup, daemon_group_teardown);
