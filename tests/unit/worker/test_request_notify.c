@@ -3,9 +3,11 @@
 #include "tests/harness/test.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "shm/err.h"
 #include "tests/harness/worker/stage.h"
+#include "worker/fabric/tcp/tcp.h"
 
 static struct stage stage;
 static struct job_channel *const channel = &stage.job.main;
@@ -60,26 +62,34 @@ static void answer(enum frame_type type, uint32_t request, int status, uint64_t 
     peer_send(&stage.peer, &frame, NULL);
 }
 
-/* The stream's order is the proof: the notification is the next frame after the last slice. */
+/* The stream's order is the proof: the notification is the next frame after the last slice, also
+ * when credit comes while the slices are on their way. */
 static void test_bound_to_a_write_it_goes_behind_the_last_slice(void **state)
 {
-    const struct sqe sqe = bound(SQE_WRITE, 3 * HOST_SLICE);
+    const struct sqe sqe = bound(SQE_WRITE, 8 * HOST_SLICE);
+    const struct remote *remote = stage_open(&stage, 0, "there", 0);
+    struct tcp_link *tcp = tcp_of(stage.peer.endpoint->link);
+    const int little = 4096;
     uint64_t ticket;
     struct cqe cqe;
+    uint32_t wire;
 
     (void)state;
-    stage_open(&stage, 0, "there", 1000);
+    assert_int_equal(setsockopt(tcp->source.fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
     ticket = notify(channel, &sqe, "block 17");
-    for (int slice = 0; slice < 3; slice++)
+    host_until(tcp->blocked);
+    assert_false(job_request(channel, ticket)->posted);
+    answer(FRAME_CREDIT, remote->wire, TS_OK, 1000);
+    for (int slice = 0; slice < 8; slice++)
         peer_expect(&stage.peer, FRAME_WRITE);
     assert_int_equal(stage.peer.frame.flags, FRAME_FLAG_LAST);
-    uint32_t wire = stage.peer.frame.request;
+    wire = stage.peer.frame.request;
     expect_notify(&stage.peer, "block 17");
     assert_int_equal(stage.peer.frame.flags, FRAME_FLAG_BOUND);
     assert_int_equal(stage.peer.frame.request, wire);
-    assert_int_equal(stage.peer.frame.value, 3 * HOST_SLICE);
+    assert_int_equal(stage.peer.frame.value, 8 * HOST_SLICE);
     assert_false(job_complete(channel, &cqe));
-    answer(FRAME_RESULT, wire, TS_OK, 3 * HOST_SLICE);
+    answer(FRAME_RESULT, wire, TS_OK, 8 * HOST_SLICE);
     assert_int_equal(job_completion(channel, ticket).status, TS_OK);
 }
 
