@@ -12,6 +12,7 @@ int segment_create(const char *name, uint64_t size);
 /* Why a file may not be mapped, or how it may be touched. */
 struct segment_facts {
     uint64_t size;
+    uint64_t page; /* offset and length of a mapping are multiples of it; huge for hugetlb */
     bool sealed; /* cannot shrink and its pages come from RAM: loads and stores never fault */
     bool writable;
 };
