@@ -113,6 +113,18 @@ static void test_not_found_by_this_worker(void **state)
     assert_true(remote->own_attempt); /* the next no is final */
 }
 
+/* Its own handshake asked for the segment and led here: there is nobody else to ask. */
+static void test_not_found_at_all(void **state)
+{
+    const struct remote *remote = stage_ask(&stage, 0, "there");
+
+    (void)state;
+    refuse(remote->wire, TS_ERR_NOT_FOUND, "no such segment");
+    assert_int_equal(answer(100)->status, TS_ERR_NOT_FOUND);
+    assert_string_equal(answer(100)->text, "no such segment");
+    assert_null(remote_of(0));
+}
+
 static void test_silence(void **state)
 {
     const struct remote *remote = stage_ask(&stage, 0, "there");
@@ -223,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_open, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_found_by_this_worker, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_found_at_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silence, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_opens, setup, teardown),
         cmocka_unit_test_setup_teardown(test_close, setup, teardown),
