@@ -146,7 +146,7 @@ static void test_event_waits_for_room(void **state)
     }
 }
 
-/* Requests that waited for the segment are told why; those on their way end by themselves. */
+/* What is on its way ends by itself, and takes along what waited behind it. */
 static void test_who_waits_is_told(void **state)
 {
     const struct sqe sqe = {.op = SQE_NOTIFY, .remote = JOB_HANDLE(0)};
@@ -156,17 +156,24 @@ static void test_who_waits_is_told(void **state)
                              .remote_region = 5,
                              .remote = JOB_HANDLE(0)};
     const struct job_note note = {.msg = "m", .msg_len = 1};
-    struct frame result = {.type = FRAME_RESULT, .status = TS_ERR_GONE};
-    uint64_t moving = job_submit(&stage.job.main, &read, NULL);
-    uint64_t waiting = job_submit(&stage.job.main, &sqe, &note);
+    struct frame data = {.type = FRAME_DATA, .flags = FRAME_FLAG_LAST, .length = 10};
+    struct job_channel other;
+    uint64_t moving, behind, elsewhere;
 
     (void)state;
-    result.request = peer_expect(&stage.peer, FRAME_READ)->request;
+    job_channel_add(&stage.job, 1, &other);
+    moving = job_submit(&stage.job.main, &read, &note);
+    behind = job_submit(&stage.job.main, &sqe, &note);
+    elsewhere = job_submit(&other, &sqe, &note);
+    data.request = peer_expect(&stage.peer, FRAME_READ)->request;
     peer_says_gone();
-    assert_int_equal(job_completion(&stage.job.main, waiting).status, TS_ERR_GONE);
+    assert_int_equal(job_completion(&other, elsewhere).status, TS_ERR_GONE);
+    assert_true(peer_is_quiet(&stage.peer)); /* no reason to cancel */
     assert_non_null(job_request(&stage.job.main, moving));
-    peer_send(&stage.peer, &result, NULL);
+    peer_send(&stage.peer, &data, "0123456789");
     assert_int_equal(job_completion(&stage.job.main, moving).status, TS_ERR_GONE);
+    assert_int_equal(job_completion(&stage.job.main, behind).status, TS_ERR_GONE);
+    job_channel_close(&other);
 }
 
 int main(void)
