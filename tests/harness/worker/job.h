@@ -11,6 +11,7 @@
 
 #define JOB_SLOTS_MAX 64u
 #define JOB_MEMORIES  8u
+#define JOB_MAIL_MAX  65528u /* of a message that job_mail takes */
 #define JOB_UID       1000u
 #define JOB_OPEN_MS   100000u /* a segment may take this long to open */
 
@@ -88,7 +89,7 @@ struct cqe job_completion(struct job_channel *channel, uint64_t ticket);
 struct job_mail {
     struct notify_record record;
     char from[LAYOUT_NAME_MAX];
-    uint8_t name[256], msg[HOST_NOTIFY_MAX];
+    uint8_t name[256], msg[JOB_MAIL_MAX];
 };
 bool job_mail(struct job *job, struct job_mail *mail);
 
