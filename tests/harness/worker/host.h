@@ -40,13 +40,15 @@ void host_require(bool holds, const char *what);
 /* Small limits, fabric tcp, an address that nobody listens at. */
 struct proto_worker_config host_config(const char *name);
 void host_start(struct host *host, const struct proto_worker_config *config);
+/* Lets all peers go. */
+void host_end_endpoints(struct host *host);
 /* Nothing may be left but the link to itself. */
 void host_stop(struct host *host);
 
 void host_turn(struct host *host);
 /* One turn of every started host. */
 void host_turns(unsigned count);
-/* One turn `ms` later: timers that are due by then fire. */
+/* `ms` pass for everything that waits, then one turn. */
 void host_skip(struct host *host, unsigned ms);
 
 /* The answer to message `id`; NULL: none yet. */
@@ -74,8 +76,6 @@ struct host_link {
 };
 struct host_link host_link_tcp(struct host *a, struct host *b);
 struct host_link host_link_local(struct host *a, struct host *b);
-/* Both sides let go, and are gone. */
-void host_unlink(const struct host_link *link);
 
 static inline uint64_t host_stat(const _Atomic uint64_t *counter)
 {

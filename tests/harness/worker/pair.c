@@ -38,24 +38,14 @@ void pair_begin(struct pair *pair, enum pair_fabric fabric)
     host_until(pair->remote->state == REMOTE_OPEN);
 }
 
-static void endpoints_end(struct host *host)
-{
-    list_each (node, following, &host->worker.endpoints) {
-        struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
-
-        if (!endpoint->self)
-            endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "the test ends");
-    }
-}
-
 void pair_end(struct pair *pair)
 {
     job_detach(&pair->user);
     job_detach(&pair->owner);
     host_turns(2);
-    endpoints_end(&pair->a);
+    host_end_endpoints(&pair->a);
     if (pair->fabric != PAIR_SELF) {
-        endpoints_end(&pair->b);
+        host_end_endpoints(&pair->b);
         host_stop(&pair->b);
     }
     host_stop(&pair->a);

@@ -28,16 +28,8 @@ void peer_leave(struct peer *peer)
 
 void peer_end(struct peer *peer)
 {
-    struct worker *worker = &peer->host->worker;
-
     peer_leave(peer);
-    list_each (node, following, &worker->endpoints) {
-        struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
-
-        if (!endpoint->self)
-            endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "the test ends");
-    }
-    host_until(worker->endpoint_count == 1);
+    host_end_endpoints(peer->host);
 }
 
 static void bytes_send(struct peer *peer, const void *bytes, size_t size)
