@@ -10,6 +10,7 @@
 
 #include "shm/err.h"
 #include "shm/segment.h"
+#include "tests/harness/process.h"
 #include "worker/memory.h"
 
 #define SIZE 16384u
@@ -25,14 +26,6 @@ static int file_make(const char *fill, uint64_t size)
     if (fill != NULL)
         assert_int_equal(pwrite(fd, fill, strlen(fill), 0), strlen(fill));
     return fd;
-}
-
-static int descriptors(void)
-{
-    int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    close(lowest);
-    return lowest;
 }
 
 static void test_sealed_or_not(void **state)
@@ -67,7 +60,7 @@ static void test_only_within_the_file(void **state)
         {UINT64_MAX - 7, 16, TS_ERR_INVALID},
         {0, UINT64_MAX, TS_ERR_INVALID},
     };
-    int before = descriptors();
+    unsigned before = process_fd_count(getpid());
 
     (void)state;
     for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
@@ -81,7 +74,7 @@ static void test_only_within_the_file(void **state)
             memory_release(&memory);
         else
             assert_non_null(strstr(text, "the file has 16384 bytes"));
-        assert_int_equal(descriptors(), before);
+        assert_int_equal(process_fd_count(getpid()), before);
     }
 }
 

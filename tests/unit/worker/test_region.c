@@ -10,6 +10,7 @@
 
 #include "shm/err.h"
 #include "shm/segment.h"
+#include "tests/harness/process.h"
 #include "tests/harness/worker/stage.h"
 
 static struct stage stage;
@@ -51,14 +52,6 @@ static uint64_t regions(void)
     return host_stat(&stage.host.worker.stats->regions);
 }
 
-static int descriptors(void)
-{
-    int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    close(lowest);
-    return lowest;
-}
-
 static int add(uint32_t kind, uint32_t access, uint64_t length, int fd)
 {
     const struct proto_region ask = {.handle = JOB_HANDLE(1),
@@ -84,7 +77,7 @@ static int read_only(int fd)
 /* Each refusal says why, keeps no descriptor, and takes no handle. */
 static void test_refused(void **state)
 {
-    int before = descriptors();
+    unsigned before = process_fd_count(getpid());
 
     (void)state;
     assert_int_equal(add(REGION_KIND_SHARED, REGION_ACCESS_MASK, 4096, -1), TS_ERR_INVALID);
@@ -97,7 +90,7 @@ static void test_refused(void **state)
         TS_ERR_DENIED);
     assert_non_null(strstr(text, "open for writing"));
     assert_int_equal(add(REGION_KIND_PRIVATE, REGION_ACCESS_MASK, 0, -1), TS_ERR_INVALID);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(process_fd_count(getpid()), before);
     assert_int_equal(regions(), 1); /* the stage's own */
     assert_int_equal(
         add(REGION_KIND_SHARED, REGION_ACCESS_READ, 4096, read_only(segment_create("s", 4096))),
@@ -106,14 +99,14 @@ static void test_refused(void **state)
 
 static void test_taken_handle(void **state)
 {
-    int before;
+    unsigned before;
 
     (void)state;
     assert_int_equal(add(REGION_KIND_PRIVATE, REGION_ACCESS_MASK, 4096, -1), TS_OK);
-    before = descriptors();
+    before = process_fd_count(getpid());
     assert_int_equal(add(REGION_KIND_SHARED, REGION_ACCESS_MASK, 4096, segment_create("s", 4096)),
                      TS_ERR_EXISTS);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(process_fd_count(getpid()), before);
     assert_null(job_region_of(&stage.job, 1)->memory.map); /* still the private one */
     assert_int_equal(regions(), 2);
 }
@@ -187,8 +180,8 @@ static void test_revoke_drains_then_frees(void **state)
     assert_int_equal(regions(), 1);
 }
 
-/* A READ by the peer that is being answered ends; the region does not wait for a peer that does not
- * read its socket. */
+/* A READ by the peer that is being answered ends, and what was chosen for the socket already is the
+ * last of it. */
 static void test_revoke_under_a_peers_read(void **state)
 {
     const struct stage_sender sender = stage_sender(&stage, 1, JOB_UID);
