@@ -13,7 +13,7 @@ int segment_create(const char *name, uint64_t size);
 struct segment_facts {
     uint64_t size;
     uint64_t page; /* offset and length of a mapping are multiples of it; huge for hugetlb */
-    bool sealed; /* cannot shrink and its pages come from RAM: loads and stores never fault */
+    bool sealed;   /* cannot shrink and its pages come from RAM: loads and stores never fault */
     bool writable;
 };
 /* Asks the kernel about `fd`. 0, or -1 with errno (EBADF, EINVAL for no regular file). */

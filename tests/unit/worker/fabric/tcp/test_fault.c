@@ -12,7 +12,8 @@
 #include "tests/harness/worker/stage.h"
 #include "worker/fabric/tcp/tcp.h"
 
-#define SIZE   (16u * HOST_SLICE)
+#define SIZE   (64u * 1024u)
+#define SLICE  (16u * 1024u) /* more than the socket takes at once */
 #define REGION 3u
 
 static struct stage stage;
@@ -30,6 +31,7 @@ static int setup(void **state)
     file = memfd_create("vanishes", MFD_CLOEXEC);
     assert_int_equal(ftruncate(file, SIZE), 0);
     job_region(&stage.job, REGION, &ask, fcntl(file, F_DUPFD_CLOEXEC, 0));
+    stage.host.worker.config.slice_bytes = SLICE;
     tcp = tcp_of(stage.peer.endpoint->link);
     return setsockopt(tcp->source.fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof(little));
 }
@@ -50,6 +52,7 @@ static void vanish_half_way(void)
     host_until(tcp->blocked);
     host_until(!list_empty(&tcp->sending));
     first = list_entry(tcp->sending.next, struct tcp_item, link);
+    assert_true(first->sent > sizeof(first->frame));
     assert_true(first->sent < sizeof(first->frame) + first->frame.length);
     assert_int_equal(ftruncate(file, 0), 0);
 }
@@ -89,6 +92,28 @@ static void test_write(void **state)
     peer_send(&stage.peer, &result, NULL);
     assert_int_equal(job_completion(&stage.job.main, ticket).status, TS_ERR_FAULT);
     assert_int_equal(stage.peer.endpoint->state, ENDPOINT_READY);
+}
+
+/* The last slice stands for success as soon as its header is out, so it was copied before. */
+static void test_last_slice(void **state)
+{
+    const struct stage_sender sender = stage_sender(&stage, 1, JOB_UID);
+    const struct frame read = {.type = FRAME_READ,
+                               .open = sender.open,
+                               .request = 7,
+                               .region = JOB_HANDLE(REGION),
+                               .value = SLICE};
+    uint8_t bytes[SLICE];
+
+    (void)state;
+    memset(bytes, 'f', SLICE);
+    assert_int_equal(pwrite(file, bytes, SLICE, 0), SLICE);
+    peer_send(&stage.peer, &read, NULL);
+    vanish_half_way();
+    assert_int_equal(peer_expect(&stage.peer, FRAME_DATA)->flags, FRAME_FLAG_LAST);
+    assert_int_equal(stage.peer.frame.length, SLICE);
+    assert_memory_equal(stage.peer.payload, bytes, SLICE);
+    assert_true(peer_is_quiet(&stage.peer));
 }
 
 static void test_read_of_the_peer(void **state)
@@ -207,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_write, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_last_slice, setup, teardown),
         cmocka_unit_test_setup_teardown(test_read_of_the_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_next_to_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write_of_the_peer, setup, teardown),

@@ -25,8 +25,9 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A READ or WRITE of 100 bytes is on its way to the liar: its handle goes into the frame. */
-enum in_flight { NOTHING, READING, WRITING };
+/* A READ or WRITE of 100 bytes is on its way to the liar: its handle goes into the frame.  Or he
+ * has opened our segment. */
+enum in_flight { NOTHING, READING, WRITING, OPENED };
 
 struct lie {
     const char *what;
@@ -47,7 +48,7 @@ static const struct lie lies[] = {
     {"a READ of one", NOTHING, {.type = FRAME_READ, .open = UNKNOWN, .value = 8}},
     {"a WRITE to one", NOTHING, {.type = FRAME_WRITE, .open = UNKNOWN, .length = 8}},
     {"a CLOSE of one", NOTHING, {.type = FRAME_CLOSE, .open = UNKNOWN}},
-    {"a READ of nothing", NOTHING, {.type = FRAME_READ, .value = 0}},
+    {"a READ of nothing", OPENED, {.type = FRAME_READ, .region = JOB_HANDLE(0), .value = 0}},
     {"an OPENED that nobody asked for", NOTHING, {.type = FRAME_OPENED, .request = UNKNOWN}},
     {"CREDIT for nobody", NOTHING, {.type = FRAME_CREDIT, .request = UNKNOWN}},
     {"GONE for nobody", NOTHING, {.type = FRAME_GONE, .request = UNKNOWN}},
@@ -76,14 +77,22 @@ static uint32_t transfer_begin(enum in_flight in_flight, uint64_t *ticket)
     struct frame opened = {.type = FRAME_OPENED, .open = 1};
     const struct remote *remote;
 
-    if (in_flight == NOTHING)
-        return 0;
     remote = job_open(&stage.job, 1, liar.endpoint, "lies", 200);
     opened.request = peer_expect(&liar, FRAME_OPEN)->request;
     peer_send(&liar, &opened, NULL);
     assert_int_equal(remote->state, REMOTE_OPEN);
     *ticket = job_submit(&stage.job.main, &sqe, NULL);
     return peer_expect(&liar, in_flight == READING ? FRAME_READ : FRAME_WRITE)->request;
+}
+
+static uint32_t liar_opens(void)
+{
+    const struct frame open = {.type = FRAME_OPEN, .length = sizeof(struct frame_open)};
+    const struct frame_open ask = {
+        .segment = STAGE_SEGMENT, .sender = "127.0.0.1:1/liar", .uid = JOB_UID};
+
+    peer_send(&liar, &open, &ask);
+    return peer_expect(&liar, FRAME_OPENED)->open;
 }
 
 static void lie_tell(const struct lie *lie)
@@ -93,7 +102,9 @@ static void lie_tell(const struct lie *lie)
     uint64_t before = host_stat(&stage.host.worker.stats->peer_protocol), ticket = 0;
 
     peer_connect(&liar, &stage.host);
-    if (lie->in_flight != NOTHING)
+    if (lie->in_flight == OPENED)
+        frame.open = liar_opens();
+    else if (lie->in_flight != NOTHING)
         frame.request = transfer_begin(lie->in_flight, &ticket);
     if (frame.length > 0 && frame.length < sizeof(payload))
         peer_send(&liar, &frame, payload);
@@ -102,7 +113,7 @@ static void lie_tell(const struct lie *lie)
     host_turns(2);
     if (host_stat(&stage.host.worker.stats->peer_protocol) != before + 1)
         fail_msg("%s was believed", lie->what);
-    if (lie->in_flight != NOTHING) {
+    if (lie->in_flight == READING || lie->in_flight == WRITING) {
         assert_int_equal(job_completion(&stage.job.main, ticket).status, TS_ERR_UNCERTAIN);
         assert_int_equal(remote_close(stage.job.session, JOB_HANDLE(1)), TS_OK);
     }

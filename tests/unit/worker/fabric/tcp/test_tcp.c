@@ -57,6 +57,7 @@ static void test_narrow_sockets(void **state)
     pair_begin(&pair, PAIR_TCP);
     narrow(pair.link.a);
     narrow(pair.link.b);
+    pair.a.worker.config.slice_bytes = pair.b.worker.config.slice_bytes = 1024 * 1024;
     for (uint8_t round = 1; round <= 5; round++) {
         write = pair_move(SQE_WRITE, 0, round * 20011);
         read = pair_move(SQE_READ, 200000, round * 10007);
