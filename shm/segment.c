@@ -10,6 +10,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#define PAGE 4096u
+
 int segment_create(const char *name, uint64_t size)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -47,6 +49,7 @@ int segment_inspect(int fd, struct segment_facts *facts)
     }
     seals = fcntl(fd, F_GET_SEALS); /* EINVAL on files that know no seals */
     facts->size = (uint64_t)st.st_size;
+    facts->page = (unsigned long)fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE;
     facts->writable = (mode & O_ACCMODE) == O_RDWR;
     /* hugetlb can run out of pages at first touch, so it counts as unsealed: st_nlink is 0 for a
      * memfd, which lives on the kernel's own tmpfs without a size limit; files of /dev/shm have a

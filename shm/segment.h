@@ -12,7 +12,8 @@ int segment_create(const char *name, uint64_t size);
 /* Why a file may not be mapped, or how it may be touched. */
 struct segment_facts {
     uint64_t size;
-    bool sealed; /* cannot shrink and its pages come from RAM: loads and stores never fault */
+    uint64_t page; /* offset and length of a mapping are multiples of it; huge for hugetlb */
+    bool sealed;   /* cannot shrink and its pages come from RAM: loads and stores never fault */
     bool writable;
 };
 /* Asks the kernel about `fd`. 0, or -1 with errno (EBADF, EINVAL for no regular file). */

@@ -32,7 +32,7 @@ int memory_map(struct memory *memory, int fd, uint64_t offset, uint64_t length, 
                size_t text_size)
 {
     struct segment_facts facts;
-    uint64_t skip = offset & 4095;
+    uint64_t skip;
     int rc = TS_ERR_INVALID;
 
     *memory = (struct memory){.fd = fd, .mem_fd = -1, .length = length, .fd_offset = offset};
@@ -49,7 +49,8 @@ int memory_map(struct memory *memory, int fd, uint64_t offset, uint64_t length, 
     }
     memory->sealed = facts.sealed;
     memory->writable = facts.writable;
-    memory->mapping_size = length + skip;
+    skip = offset % facts.page;
+    memory->mapping_size = (length + skip + facts.page - 1) / facts.page * facts.page;
     memory->mapping =
         mmap(NULL, memory->mapping_size, facts.writable ? PROT_READ | PROT_WRITE : PROT_READ,
              MAP_SHARED, fd, (off_t)(offset - skip));

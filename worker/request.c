@@ -257,26 +257,34 @@ static void request_on_deadline(struct timer *timer)
                   clock_now() + worker->config.connect_ms * CLOCK_NS_PER_MS);
 }
 
+/* A notification that must arrive in any case goes on waiting when its transfer or its job says
+ * stop: until its deadline, or until its segment is gone for good. */
+static bool request_waits_on(const struct request *request, int status)
+{
+    return (request->flags & SQE_FLAG_NOTIFY_ALWAYS) != 0 && status != TS_ERR_TIMEOUT &&
+           request->remote->state != REMOTE_GONE;
+}
+
 void request_stop(struct request *request, int status)
 {
+    bool first = request->stop_status == TS_OK;
     struct endpoint *endpoint;
 
-    if (request->stop_status != TS_OK)
-        return;
-    request->stop_status = (int16_t)status;
+    if (first)
+        request->stop_status = (int16_t)status;
     if (request->state == REQUEST_MOVING) {
         endpoint = request_endpoint(request);
-        endpoint->link->ops->cancel(endpoint->link, &request->transfer);
+        if (first)
+            endpoint->link->ops->cancel(endpoint->link, &request->transfer);
         return;
     }
     if (request->state == REQUEST_WAITING) {
         list_remove(&request->waiting);
         request_on_moved(request, status, 0);
     }
-    /* Still here: the notification waits.  One that must arrive in any case goes on waiting, until
-     * its deadline; any other is dropped. */
+    /* Still here: the notification waits. */
     if (request->state == REQUEST_NOTIFYING && request->notify_pending &&
-        ((request->flags & SQE_FLAG_NOTIFY_ALWAYS) == 0 || status == TS_ERR_TIMEOUT))
+        !request_waits_on(request, status))
         request_skip_notify(request, status);
 }
 

@@ -10,40 +10,15 @@
 
 static struct endpoint *peer_endpoint(void)
 {
-    struct handshake_hello hello = {.generation = 1,
-                                    .address = "peer:1",
-                                    .worker_name = "peer",
-                                    .segment = FIXTURE_SEGMENT,
-                                    .notify_max = FIXTURE_NOTIFY_MAX};
-    char text[PROTO_TEXT_MAX] = "";
-    struct endpoint *endpoint;
-
-    memset(hello.worker, 0xfe, sizeof(hello.worker));
-    endpoint = endpoint_accept(&fixture.worker, &hello, text, sizeof(text));
-    fixture_require(endpoint != NULL, text);
-    return endpoint;
+    return host_endpoint(&fixture.host, "peer", 0xfe, HOST_NOTIFY_MAX);
 }
 
-/* The job opens a segment of ours: an attempt to an address that nobody can reach is handed over to
- * this endpoint, and we answer OPENED when `opened`. */
+/* The job opens a segment of ours, and we answer OPENED when `opened`. */
 static void peer_remote(struct endpoint *endpoint, bool opened)
 {
-    const struct proto_remote ask = {
-        .handle = FIXTURE_HANDLE(0), .timeout_ms = 1000, .name = "[::ffff:0.0.0.0]:1/other"};
     const struct frame answer = {.type = FRAME_OPENED, .open = PEER_OPEN, .value = PEER_CREDIT};
-    char text[PROTO_TEXT_MAX] = "";
-    struct remote *remote;
-    struct endpoint *attempt;
-    void *object;
+    struct remote *remote = job_open(&fixture.job, 0, endpoint, "other", 1);
 
-    fixture_require(remote_add(fixture.session, &ask, 1, text, sizeof(text)) == TS_OK, text);
-    fixture_require(table_get(&fixture.session->remotes, ask.handle, &object) == TS_OK, "remote");
-    remote = object;
-    attempt = remote->endpoint;
-    if (attempt == NULL)
-        return;
-    endpoint_hand_over(attempt, endpoint);
-    endpoint_handle(attempt, ENDPOINT_EVENT_DRAINED, TS_OK, "");
     if (opened)
         remote_on_opened(remote, &answer, "");
 }

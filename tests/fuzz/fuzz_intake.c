@@ -34,7 +34,7 @@ struct scribble {
 
 static uint8_t *place_of(const struct scribble *scribble)
 {
-    struct channel_map *map = &fixture.map;
+    struct channel_map *map = &fixture.job.main.map;
     struct channel_header *header = map->header;
 
     switch (scribble->place % SCRIBBLE_PLACES) {
@@ -73,9 +73,9 @@ static void scribbles_run(const uint8_t *data, size_t size)
         data += bytes;
         size -= bytes;
         if (scribble.size >= 128) /* else more comes before the worker looks */
-            fixture_turns(1);
+            host_turns(1);
     }
-    fixture_turns(2);
+    host_turns(2);
 }
 
 /* The next worker takes the same rings over, as after a crash. */
@@ -84,7 +84,7 @@ static void channel_adopt(int fd)
     const struct proto_channel ask = {.slots = FIXTURE_SLOTS, .adopt = 1};
 
     channel_delete(fixture_channel());
-    (void)channel_add(fixture.session, &ask, fd, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+    (void)channel_add(fixture.job.session, &ask, fd, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
                       eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 }
 
@@ -93,8 +93,9 @@ static int channel_reopen(void)
 {
     char path[64];
 
-    snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", (unsigned long)fixture.map.header,
-             (unsigned long)fixture.map.header + fixture.map.size);
+    snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx",
+             (unsigned long)fixture.job.main.map.header,
+             (unsigned long)fixture.job.main.map.header + fixture.job.main.map.size);
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
@@ -113,15 +114,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     scribbles_run(data + 1, size - 1);
     if ((data[0] & 1) != 0)
         fd = channel_reopen();
-    if (fd >= 0 && !fixture.session->killed) {
+    if (fd >= 0 && !fixture.job.session->killed) {
         channel_adopt(fd);
-        fixture_turns(2);
+        host_turns(2);
     } else if (fd >= 0) {
         close(fd);
     }
     fixture_detach();
     close(pair[0]);
-    fixture_turns(4);
-    fixture_expect_no_regions();
+    host_turns(4);
+    fixture_expect_nothing();
     return 0;
 }

@@ -21,21 +21,21 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static struct endpoint *link_open(int *socket)
 {
     const struct channel_shape shape = {
-        .slots = 16, .notify_max = FIXTURE_NOTIFY_MAX, .mailbox = true};
+        .slots = 16, .notify_max = HOST_NOTIFY_MAX, .mailbox = true};
     struct endpoint *endpoint = peer_endpoint();
     char text[PROTO_TEXT_MAX] = "";
     int fds[3], pair[2];
 
-    fixture_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0, "socket");
+    host_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) == 0, "socket");
     fds[0] = channel_create(&shape);
     fds[1] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     fds[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    fixture_require(channel_map(fds[0], &rings) == TS_OK, "rings");
+    host_require(channel_map(fds[0], &rings) == TS_OK, "rings");
     ring_producer_init(&out, &rings.header->ntx_words, channel_bytes(&rings, &rings.ntx),
                        rings.ntx.size, rings.ntx.start);
     endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
     endpoint->link = local_link_open(endpoint, pair[1], fds, false, text, sizeof(text));
-    fixture_require(endpoint->link != NULL, text);
+    host_require(endpoint->link != NULL, text);
     endpoint_handle(endpoint, ENDPOINT_EVENT_LINKED, TS_OK, "");
     *socket = pair[0];
     return endpoint;
@@ -110,7 +110,7 @@ static void step_run(int socket, const struct step *step, const uint8_t *rest, s
             peer_do(step);
         break;
     }
-    fixture_turns(2);
+    host_turns(2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -129,16 +129,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(&step, data + at, sizeof(step));
         step_run(socket, &step, data + at, size - at);
     }
-    fixture_turns(4);
+    host_turns(4);
     if ((data[0] & 8) == 0)
         fixture_detach();
     close(socket);
-    fixture_turns(4);
+    host_turns(4);
     if ((data[0] & 8) != 0)
         fixture_detach();
-    fixture_turns(4);
+    host_turns(4);
     channel_unmap(&rings);
-    fixture_expect_no_regions();
-    fixture_require(fixture.worker.endpoint_count == 1, "an endpoint is left");
+    fixture_expect_nothing();
     return 0;
 }

@@ -17,14 +17,14 @@ enum { STEP_SUBMIT = 0x80, STEP_CANCEL, STEP_DRAIN, STEP_SHRINK, STEP_DELETE, ST
 
 static const uint32_t peer_handles[] = {0,
                                         PEER_OPEN,
-                                        FIXTURE_HANDLE(0),
-                                        FIXTURE_HANDLE(1),
-                                        FIXTURE_HANDLE(2),
-                                        FIXTURE_HANDLE(3),
-                                        FIXTURE_HANDLE(4),
-                                        FIXTURE_HANDLE(0) << 1,
-                                        FIXTURE_HANDLE(0) * 3,
-                                        FIXTURE_HANDLE(16383),
+                                        JOB_HANDLE(0),
+                                        JOB_HANDLE(1),
+                                        JOB_HANDLE(2),
+                                        JOB_HANDLE(3),
+                                        JOB_HANDLE(4),
+                                        JOB_HANDLE(0) << 1,
+                                        JOB_HANDLE(0) * 3,
+                                        JOB_HANDLE(16383),
                                         UINT32_MAX,
                                         UINT32_MAX << TABLE_INDEX_BITS};
 static const uint64_t peer_numbers[] = {0,
@@ -85,11 +85,11 @@ static struct frame peer_frame(const struct step *step, uint8_t payload[UINT16_M
     return frame;
 }
 
-static void job_submit(const struct step *step)
+static void step_submit(const struct step *step)
 {
-    struct channel_header *header = fixture.map.header;
-    struct sqe *ring = channel_bytes(&fixture.map, &fixture.map.sq);
-    uint8_t *ntx = channel_bytes(&fixture.map, &fixture.map.ntx);
+    struct channel_header *header = fixture.job.main.map.header;
+    struct sqe *ring = channel_bytes(&fixture.job.main.map, &fixture.job.main.map.sq);
+    uint8_t *ntx = channel_bytes(&fixture.job.main.map, &fixture.job.main.map.ntx);
     uint64_t tail = atomic_peek(&header->sq_words.tail);
     uint64_t pos = atomic_peek(&header->ntx_words.tail);
     struct notify_record record = {.kind = NOTIFY_KIND_MESSAGE, .name_len = 4, .msg_len = 12};
@@ -98,14 +98,14 @@ static void job_submit(const struct step *step)
                       .slot = (uint16_t)(tail % FIXTURE_SLOTS),
                       .cookie = tail,
                       .length = peer_number(step->value) % FIXTURE_MEMORY,
-                      .local_region = FIXTURE_HANDLE(step->region % REGION_COUNT),
+                      .local_region = JOB_HANDLE(step->region % REGION_COUNT),
                       .remote_region = peer_handle(step->request),
-                      .remote = FIXTURE_HANDLE(0)};
+                      .remote = JOB_HANDLE(0)};
 
     if (fixture_channel()->requests[sqe.slot].state != 0 || tail - fixture_channel()->sq.head > 8)
         return; /* an honest library does not use a slot twice */
     record.size = (uint32_t)ring_record_size(0, record.name_len, record.msg_len);
-    memcpy(ntx + (pos & (fixture.map.ntx.size - 1)), &record, sizeof(record));
+    memcpy(ntx + (pos & (fixture.job.main.map.ntx.size - 1)), &record, sizeof(record));
     sqe.notify_pos = pos;
     sqe.notify_len = record.size;
     if ((sqe.flags & SQE_FLAG_NOTIFY) != 0)
@@ -114,10 +114,10 @@ static void job_submit(const struct step *step)
     atomic_publish(&header->sq_words.tail, tail + 1);
 }
 
-static void job_cancel(const struct step *step)
+static void step_cancel(const struct step *step)
 {
-    struct channel_header *header = fixture.map.header;
-    struct sqe *ring = channel_bytes(&fixture.map, &fixture.map.sq);
+    struct channel_header *header = fixture.job.main.map.header;
+    struct sqe *ring = channel_bytes(&fixture.job.main.map, &fixture.job.main.map.sq);
     uint64_t tail = atomic_peek(&header->sq_words.tail);
 
     ring[tail & (FIXTURE_SLOTS - 1)] = (struct sqe){
@@ -126,9 +126,9 @@ static void job_cancel(const struct step *step)
 }
 
 /* The job takes all that arrived. */
-static void job_drain(void)
+static void step_drain(void)
 {
-    struct channel_header *header = fixture.map.header;
+    struct channel_header *header = fixture.job.main.map.header;
 
     atomic_publish(&header->cq_words.head, atomic_observe(&header->cq_words.tail));
     atomic_publish(&header->nrx_words.head, atomic_observe(&header->nrx_words.tail));
@@ -139,24 +139,24 @@ static void peer_do(const struct step *step)
 {
     switch (step->type) {
     case STEP_SUBMIT:
-        job_submit(step);
+        step_submit(step);
         break;
     case STEP_CANCEL:
-        job_cancel(step);
+        step_cancel(step);
         break;
     case STEP_DRAIN:
-        job_drain();
+        step_drain();
         break;
     case STEP_SHRINK:
-        fixture_require(ftruncate(fixture.shrunk, step->length) == 0, "shrink");
+        host_require(ftruncate(fixture.shrunk, step->length) == 0, "shrink");
         break;
     case STEP_DELETE:
-        (void)region_delete(fixture.session, FIXTURE_HANDLE(step->region % REGION_COUNT), 77);
+        (void)region_delete(fixture.job.session, JOB_HANDLE(step->region % REGION_COUNT), 77);
         break;
     default:
         break;
     }
-    fixture_turns(2);
+    host_turns(2);
 }
 
 #endif

@@ -226,6 +226,8 @@ int local_on_exported(struct local_link *local, struct wire_message *message)
     import->access = region->access;
     import->region = region->handle;
     import->memory.base = region->base;
+    if (rc == TS_ERR_INVALID)
+        rc = TS_ERR_FAULT; /* it is smaller than it was at registration: nothing that our job did */
     if (rc == TS_OK)
         import->state = IMPORT_READY;
     else

@@ -1,0 +1,69 @@
+#include "tests/harness/worker/pair.h"
+
+#include <string.h>
+
+#include "shm/err.h"
+
+struct host *pair_owner_host(struct pair *pair)
+{
+    return pair->fabric == PAIR_SELF ? &pair->a : &pair->b;
+}
+
+static struct endpoint *pair_link(struct pair *pair)
+{
+    if (pair->fabric == PAIR_SELF)
+        return pair->a.worker.self;
+    pair->link = pair->fabric == PAIR_TCP ? host_link_tcp(&pair->a, &pair->b)
+                                          : host_link_local(&pair->a, &pair->b);
+    return pair->link.a;
+}
+
+void pair_begin(struct pair *pair, enum pair_fabric fabric)
+{
+    const struct job_shape user = {.handle = 1, .segment = "user"};
+    const struct job_shape owner = {.handle = 2, .segment = "owner"};
+    struct proto_worker_config config = host_config("a");
+
+    memset(pair, 0, sizeof(*pair));
+    pair->fabric = fabric;
+    host_start(&pair->a, &config);
+    config = host_config("b");
+    if (fabric != PAIR_SELF)
+        host_start(&pair->b, &config);
+    job_attach(&pair->user, &pair->a, &user);
+    job_attach(&pair->owner, pair_owner_host(pair), &owner);
+    pair->here = job_memory(&pair->user, 0, PAIR_MEMORY, REGION_ACCESS_MASK);
+    pair->there = job_memory(&pair->owner, 0, PAIR_MEMORY, REGION_ACCESS_MASK);
+    pair->remote = job_open(&pair->user, 0, pair_link(pair), "owner", 100);
+    host_until(pair->remote->state == REMOTE_OPEN);
+}
+
+void pair_end(struct pair *pair)
+{
+    job_detach(&pair->user);
+    job_detach(&pair->owner);
+    host_turns(2);
+    host_end_endpoints(&pair->a);
+    if (pair->fabric != PAIR_SELF) {
+        host_end_endpoints(&pair->b);
+        host_stop(&pair->b);
+    }
+    host_stop(&pair->a);
+}
+
+struct sqe pair_move(uint8_t op, uint64_t offset, uint64_t length)
+{
+    return (struct sqe){.op = op,
+                        .length = length,
+                        .local_region = JOB_HANDLE(0),
+                        .local_offset = offset,
+                        .remote_region = JOB_HANDLE(0),
+                        .remote_offset = offset,
+                        .remote = JOB_HANDLE(0)};
+}
+
+void pair_fill(uint8_t *bytes, size_t size, uint8_t seed)
+{
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(seed + i + (i >> 8) + (i >> 16));
+}
