@@ -89,7 +89,7 @@ int cmd_topology(int argc, char **argv)
         return EXIT_FAILURE;
     }
 
-    if (topology_plan_make(topology, args.workers, &plan, text, sizeof(text)) < 0) {
+    if (topology_plan_make(topology, NULL, args.workers, &plan, text, sizeof(text)) < 0) {
         fprintf(stderr, "tesup topology: %s\n", text);
         goto err_free;
     }

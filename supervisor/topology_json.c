@@ -14,6 +14,12 @@ static json_t *node_or_null(int node)
     return node < 0 ? json_null() : json_integer(node);
 }
 
+static json_t *distance_or_null(enum topology_distance distance)
+{
+    return distance == TOPOLOGY_DISTANCE_NONE ? json_null()
+                                              : json_string(topology_distance_name(distance));
+}
+
 static json_t *nodes_pack(const struct topology *topology)
 {
     const struct topology_node *node;
@@ -41,9 +47,9 @@ static json_t *devices_pack(const struct topology *topology)
 
     for (size_t i = 0; i < count; i++)
         if (json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", device[i].name,
-                                                  "kind", device[i].kind, "bus_id",
-                                                  text_or_null(device[i].bus_id), "numa_node",
-                                                  node_or_null(device[i].node))) < 0)
+                                                  "kind", topology_kind_name(device[i].kind),
+                                                  "bus_id", text_or_null(device[i].bus_id),
+                                                  "numa_node", node_or_null(device[i].node))) < 0)
             goto err_free;
     return list;
 
@@ -59,10 +65,11 @@ static json_t *pairs_pack(const struct topology_plan *plan)
     for (size_t i = 0; i < plan->count; i++) {
         const struct topology_pair *pair = &plan->pair[i];
         if (json_array_append_new(
-                list, json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:s}", "name", pair->name, "gpu",
-                                text_or_null(pair->gpu), "nic", text_or_null(pair->nic),
-                                "numa_node", node_or_null(pair->node), "cpus", pair->cpus, "fabric",
-                                pair->fabric, "reason", pair->reason)) < 0)
+                list,
+                json_pack("{s:s, s:o, s:o, s:o, s:o, s:s, s:s, s:s}", "name", pair->name, "gpu",
+                          text_or_null(pair->gpu), "nic", text_or_null(pair->nic), "distance",
+                          distance_or_null(pair->distance), "numa_node", node_or_null(pair->node),
+                          "cpus", pair->cpus, "fabric", pair->fabric, "reason", pair->reason)) < 0)
             goto err_free;
     }
     return list;

@@ -94,7 +94,7 @@ static int members_add(struct libscols_table *table, struct libscols_line *paren
 
     for (size_t i = 0; i < count; i++) {
         struct row row = {.cell = {[COLUMN_NAME] = device[i].name,
-                                   [COLUMN_KIND] = device[i].kind,
+                                   [COLUMN_KIND] = topology_kind_name(device[i].kind),
                                    [COLUMN_BUS] = device[i].bus_id}};
         if (device[i].node == node && !row_add(table, parent, &row))
             return -1;

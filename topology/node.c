@@ -103,11 +103,16 @@ static int lists_alloc(struct topology *topology)
     return 0;
 }
 
-static int node_describe(struct topology_node *node, struct topology_node_sets *sets)
+static int node_describe(const struct topology *topology, struct topology_node *node,
+                         struct topology_node_sets *sets)
 {
+    hwloc_obj_t package =
+        hwloc_get_ancestor_obj_by_type(topology->hwloc, HWLOC_OBJ_PACKAGE, sets->object);
+
     if (hwloc_bitmap_list_asprintf(&sets->list, sets->usable) < 0)
         return -1;
     node->os_index = (int)sets->object->os_index;
+    node->package = package ? (int)package->os_index : -1;
     node->cpu_count = (unsigned)hwloc_bitmap_weight(sets->usable);
     node->memory_bytes = sets->object->attr->numanode.local_memory;
     node->cpus = sets->list;
@@ -125,7 +130,7 @@ int topology_nodes_fill(struct topology *topology, bool live, char *text, size_t
     if (lists_alloc(topology) < 0 || cpus_share_out(topology, allowed) < 0)
         goto out;
     for (size_t i = 0; i < topology->node_count; i++)
-        if (node_describe(&topology->node[i], &topology->sets[i]) < 0)
+        if (node_describe(topology, &topology->node[i], &topology->sets[i]) < 0)
             goto out;
     rc = 0;
 out:
@@ -133,4 +138,12 @@ out:
         topology_fail(text, text_size, "cannot list the NUMA nodes: %s", strerror(errno));
     hwloc_bitmap_free(allowed);
     return rc;
+}
+
+int topology_node_find(const struct topology *topology, int os_index)
+{
+    for (size_t i = 0; i < topology->node_count; i++)
+        if (topology->node[i].os_index == os_index)
+            return (int)i;
+    return -1;
 }
