@@ -62,55 +62,16 @@ static void name_copy(struct topology_device *device, const char *name)
     device->name[i] = '\0';
 }
 
-/* The one node that the device is near to.  Where locality is missing hwloc attaches the device to
- * the whole machine: several nodes are no answer, and none is guessed. */
-static int place_node(const struct topology *topology, hwloc_obj_t around)
-{
-    int node = -1;
-
-    if (!around->nodeset)
-        return -1;
-    for (size_t i = 0; i < topology->node_count; i++) {
-        if (!hwloc_bitmap_isset(around->nodeset, topology->sets[i].object->os_index) ||
-            topology->node[i].cpu_present == 0)
-            continue;
-        if (node >= 0)
-            return -1;
-        node = topology->node[i].os_index;
-    }
-    return node;
-}
-
-static int place_package(const struct topology *topology, hwloc_obj_t around)
-{
-    hwloc_obj_t package =
-        around->type == HWLOC_OBJ_PACKAGE
-            ? around
-            : hwloc_get_ancestor_obj_by_type(topology->hwloc, HWLOC_OBJ_PACKAGE, around);
-
-    return package ? (int)package->os_index : -1;
-}
-
-static void device_locate(const struct topology *topology, struct found *found)
-{
-    hwloc_obj_t around =
-        found->place ? hwloc_get_non_io_ancestor_obj(topology->hwloc, found->place) : NULL;
-
-    if (found->place && !hwloc_obj_type_is_io(found->place->type))
-        around = found->place;
-    found->device.node = around ? place_node(topology, around) : -1;
-    found->device.package = around ? place_package(topology, around) : -1;
-}
-
 static struct found *device_add(struct discovery *discovery, enum topology_kind kind,
                                 const char *name, hwloc_obj_t place)
 {
     struct found *found = &discovery->found[discovery->count++];
     hwloc_obj_t pci = pci_above(place);
 
-    *found = (struct found){.device = {.kind = kind}, .place = place};
+    *found = (struct found){.device = {.kind = kind, .branch = -1}, .place = place};
     name_copy(&found->device, name);
-    device_locate(discovery->topology, found);
+    found->device.node = topology_place_node(discovery->topology, place);
+    found->device.package = topology_place_package(discovery->topology, place);
     if (pci) {
         const struct hwloc_pcidev_attr_s *attr = &pci->attr->pcidev;
         found->device.vendor = attr->vendor_id;

@@ -147,3 +147,31 @@ int topology_node_find(const struct topology *topology, int os_index)
             return (int)i;
     return -1;
 }
+
+size_t topology_node_cores(const struct topology *topology, size_t node,
+                           struct topology_core *cores, size_t max)
+{
+    hwloc_bitmap_t left = hwloc_bitmap_dup(topology->sets[node].usable);
+    size_t count = 0;
+    int cpu;
+
+    while (left && (cpu = hwloc_bitmap_first(left)) >= 0) {
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(
+            topology->hwloc, HWLOC_OBJ_CORE,
+            hwloc_get_pu_obj_by_os_index(topology->hwloc, (unsigned)cpu));
+        hwloc_bitmap_t own = hwloc_bitmap_alloc();
+        if (!own)
+            break;
+        if (!core || hwloc_bitmap_and(own, left, core->cpuset) < 0)
+            hwloc_bitmap_only(own, (unsigned)cpu);
+        if (count < max) {
+            cores[count].first_cpu = cpu;
+            hwloc_bitmap_list_snprintf(cores[count].cpus, sizeof(cores[count].cpus), own);
+        }
+        count++;
+        hwloc_bitmap_andnot(left, left, own);
+        hwloc_bitmap_free(own);
+    }
+    hwloc_bitmap_free(left);
+    return count;
+}

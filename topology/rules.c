@@ -12,8 +12,9 @@ struct reader {
     size_t text_size;
 };
 
-__attribute__((format(printf, 3, 4))) static int
-rule_fail(const struct reader *reader, const struct topology_rule *rule, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int rule_fail(const struct reader *reader,
+                                                           const struct topology_rule *rule,
+                                                           unsigned line, const char *format, ...)
 {
     char what[768];
     va_list args;
@@ -22,7 +23,7 @@ rule_fail(const struct reader *reader, const struct topology_rule *rule, const c
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
     return topology_fail(reader->text, reader->text_size, "%s:%u: [pair %s]: %s",
-                         reader->rules->file, rule->line, rule->name, what);
+                         reader->rules->file, line, rule->name, what);
 }
 
 static const struct draft_pair *planned_find(const struct reader *reader, const char *name)
@@ -54,20 +55,22 @@ static int devices_read(const struct reader *reader, const struct topology_rule 
         claim->nic = planned->gpu == SCOPE_NONE ? planned->nic : SCOPE_NONE;
     } else if (rule->nic[0] == '\0' && rule->gpu[0] == '\0') {
         planned_list(reader, known, sizeof(known));
-        return rule_fail(reader, rule, "no pair has this name; give nic or gpu, or name one of: %s",
-                         known);
+        return rule_fail(reader, rule, rule->line,
+                         "no pair has this name; give nic or gpu, or name one of: %s", known);
     }
     if (rule->gpu[0]) {
         claim->gpu = scope_gpu_find(reader->scope, rule->gpu);
         scope_gpus_list(reader->scope, known, sizeof(known));
         if (claim->gpu == SCOPE_NONE)
-            return rule_fail(reader, rule, "gpu: '%s' is not here; GPUs: %s", rule->gpu, known);
+            return rule_fail(reader, rule, rule->at.gpu, "gpu: '%s' is not here; GPUs: %s",
+                             rule->gpu, known);
     }
     if (rule->nic[0]) {
         claim->nic = scope_nic_find(reader->scope, rule->nic);
         scope_nics_list(reader->scope, known, sizeof(known));
         if (claim->nic == SCOPE_NONE)
-            return rule_fail(reader, rule, "nic: '%s' is not here; NICs: %s", rule->nic, known);
+            return rule_fail(reader, rule, rule->at.nic, "nic: '%s' is not here; NICs: %s",
+                             rule->nic, known);
     }
     return 0;
 }
@@ -86,7 +89,8 @@ static int node_read(const struct reader *reader, const struct topology_rule *ru
         length += (size_t)snprintf(known + length, sizeof(known) - length, "%s%d", i ? ", " : "",
                                    topology->node[i].os_index);
     if (node < 0)
-        return rule_fail(reader, rule, "node: %d is not here; nodes: %s", rule->node, known);
+        return rule_fail(reader, rule, rule->at.node, "node: %d is not here; nodes: %s", rule->node,
+                         known);
     claim->node = (size_t)node;
     return 0;
 }
@@ -104,7 +108,7 @@ static int cpus_read(const struct reader *reader, const struct topology_rule *ru
     hwloc_bitmap_t usable = hwloc_bitmap_alloc();
     if (!claim->cpus || !usable) {
         hwloc_bitmap_free(usable);
-        return rule_fail(reader, rule, "no memory");
+        return rule_fail(reader, rule, rule->line, "no memory");
     }
     for (size_t i = 0; i < cores->cpu_count; i++)
         hwloc_bitmap_set(usable, (unsigned)cores->cpu[i].os_index);
@@ -112,12 +116,12 @@ static int cpus_read(const struct reader *reader, const struct topology_rule *ru
     hwloc_bitmap_free(usable);
     if (hwloc_bitmap_list_sscanf(claim->cpus, rule->cpus) < 0 || hwloc_bitmap_iszero(claim->cpus) ||
         hwloc_bitmap_weight(claim->cpus) < 0)
-        return rule_fail(reader, rule, "cpus: '%s' is no list of CPUs such as 3 or 3,5-7",
-                         rule->cpus);
+        return rule_fail(reader, rule, rule->at.cpus,
+                         "cpus: '%s' is no list of CPUs such as 3 or 3,5-7", rule->cpus);
     hwloc_bitmap_foreach_begin(id, claim->cpus)
     {
         if (!cores_find(cores, id))
-            return rule_fail(reader, rule,
+            return rule_fail(reader, rule, rule->at.cpus,
                              "cpus: CPU %d is not there, not allowed or reserved; CPUs: %s", id,
                              known);
     }
@@ -129,7 +133,7 @@ static int claims_differ(const struct reader *reader, const struct claim *claims
 {
     for (size_t i = 0; i < own; i++)
         if (claims[own].gpu != SCOPE_NONE && claims[i].gpu == claims[own].gpu)
-            return rule_fail(reader, claims[own].rule,
+            return rule_fail(reader, claims[own].rule, claims[own].rule->line,
                              "the GPU is that of [pair %s] on line %u already; a GPU has one "
                              "worker",
                              claims[i].rule->name, claims[i].rule->line);

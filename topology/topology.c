@@ -91,7 +91,8 @@ int topology_load_rooted(const char *xml, const char *root, struct topology **to
     }
     int rc = xml ? load_file(made, xml, text, text_size) : load_live(made, text, text_size);
     if (rc < 0 || topology_nodes_fill(made, !xml, text, text_size) < 0 ||
-        topology_devices_fill(made, root, text, text_size) < 0) {
+        topology_devices_fill(made, root, text, text_size) < 0 ||
+        topology_branches_fill(made, text, text_size) < 0) {
         topology_free(made);
         return -1;
     }
@@ -116,6 +117,7 @@ void topology_free(struct topology *topology)
     free(topology->node);
     free(topology->device);
     free(topology->place);
+    free(topology->branch);
     if (topology->hwloc)
         hwloc_topology_destroy(topology->hwloc);
     hwloc_bitmap_free(topology->taken);
@@ -137,4 +139,10 @@ size_t topology_devices(const struct topology *topology, const struct topology_d
 {
     *devices = topology->device;
     return topology->device_count;
+}
+
+size_t topology_branches(const struct topology *topology, const struct topology_branch **branches)
+{
+    *branches = topology->branch;
+    return topology->branch_count;
 }

@@ -73,9 +73,22 @@ struct topology_device {
     uint16_t vendor;               /* PCI; 0 when not PCI */
     int node;                      /* os_index, -1 unknown */
     int package;                   /* os index, -1 unknown */
+    int branch;                    /* index in the list of branches, -1 none */
     unsigned port_count;
     struct topology_port port[TOPOLOGY_PORTS_MAX];
     char left_out[TOPOLOGY_LABEL_MAX * 2]; /* why no plan uses it; "": it can be used */
+};
+
+/* Where two devices or more meet in the PCI tree. */
+struct topology_branch {
+    char name[32]; /* "switch 41:00.0", "card 21:00", "bridge 40" (a host bridge) */
+    int parent;    /* index of the next one above, -1 none */
+    int node;      /* os_index, -1 unknown */
+};
+
+struct topology_core {
+    int first_cpu; /* os index */
+    char cpus[48]; /* the usable ones, as a list */
 };
 
 struct topology_pair {
@@ -104,11 +117,14 @@ struct topology_rule {
     char gpu[TOPOLOGY_LABEL_MAX];  /* bus id, with or without domain; "" as planned */
     char cpus[TOPOLOGY_LABEL_MAX]; /* a list; "" as planned */
     int node;                      /* -1 as planned */
-    unsigned line;                 /* where it says so */
+    unsigned line;                 /* where the first of them is said */
+    struct {
+        unsigned nic, gpu, cpus, node;
+    } at; /* where each is said; 0: it is not */
 };
 
 struct topology_rules {
-    const char *file;         /* that the lines are of; NULL: there are none */
+    char file[256];           /* that the lines are of */
     char exclude[1024];       /* names of NICs and bus ids of GPUs, with commas; "" none */
     char reserved_cpus[1024]; /* a list; "" none */
     size_t count;
@@ -128,6 +144,12 @@ void topology_free(struct topology *topology);
 size_t topology_nodes(const struct topology *topology, const struct topology_node **nodes);
 /* GPUs by bus id, then RDMA NICs and network interfaces by name. */
 size_t topology_devices(const struct topology *topology, const struct topology_device **devices);
+
+/* A branch comes behind the one above it. */
+size_t topology_branches(const struct topology *topology, const struct topology_branch **branches);
+/* The cores of a node (index) with usable CPUs, at most `max`, into cores. How many there are. */
+size_t topology_node_cores(const struct topology *topology, size_t node,
+                           struct topology_core *cores, size_t max);
 
 /* How far from each other two devices of the list are. */
 enum topology_distance topology_device_distance(const struct topology *topology, size_t one,
