@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "supervisor/cpu_list.h"
 #include "supervisor/topology_show.h"
-#include "supervisor/worker_choose.h"
 
 enum {
     MARGIN = 16,
@@ -18,7 +18,7 @@ enum {
     CORES_MAX = 1024,
     CHIP_WIDTH = 146,
     CHIP_HEIGHT = 40,
-    GAP = 8,
+    GAP = 10,
     LINE = 17,       /* of text */
     REASON_MAX = 78, /* characters that fit into a node's width */
 };
@@ -145,7 +145,7 @@ static void chip_draw(const struct picture *picture, const struct topology_devic
 {
     static const char *const classes[] = {"gpu", "nic", "net"};
     char words[64];
-    int dot = x + CHIP_WIDTH - 10;
+    int dot = x + 12; /* on the lower edge, where there is room for all of them */
 
     chip_words(picture, device, words, sizeof(words));
     draw(picture, "<g><title>");
@@ -161,11 +161,11 @@ static void chip_draw(const struct picture *picture, const struct topology_devic
                   ? device->name + 5
                   : device->name);
     draw_text(picture, x + 8, y + 32, "small", "%s", words);
-    for (size_t i = picture->plan->count; i-- > 0;)
+    for (size_t i = 0; i < picture->plan->count; i++)
         if (pair_uses(&picture->plan->pair[i], device)) {
-            draw(picture, "<circle cx=\"%d\" cy=\"%d\" r=\"5\" fill=\"%s\"/>\n", dot, y + 10,
-                 colour_of(i));
-            dot -= 12;
+            draw(picture, "<circle cx=\"%d\" cy=\"%d\" r=\"5\" fill=\"%s\"/>\n", dot,
+                 y + CHIP_HEIGHT, colour_of(i));
+            dot += 12;
         }
     draw(picture, "</g>\n");
 }

@@ -54,7 +54,7 @@ static void branch_name(hwloc_obj_t bridge, char *name, size_t size)
     snprintf(id, sizeof(id), "%04x:%02x", attr->downstream.pci.domain,
              attr->downstream.pci.secondary_bus);
     if (attr->upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
-        snprintf(name, size, "bridge %s", name_short_bus_id(id));
+        snprintf(name, size, "host bridge %s", name_short_bus_id(id));
     } else if (child && child->type == HWLOC_OBJ_PCI_DEVICE) {
         snprintf(name, size, "card %s:%02x", name_short_bus_id(id), child->attr->pcidev.dev);
     } else {

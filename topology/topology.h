@@ -81,7 +81,7 @@ struct topology_device {
 
 /* Where two devices or more meet in the PCI tree. */
 struct topology_branch {
-    char name[32]; /* "switch 41:00.0", "card 21:00", "bridge 40" (a host bridge) */
+    char name[32]; /* "switch 41:00.0", "card 21:00", "host bridge 40" */
     int parent;    /* index of the next one above, -1 none */
     int node;      /* os_index, -1 unknown */
 };
