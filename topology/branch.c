@@ -43,20 +43,21 @@ int topology_place_package(const struct topology *topology, hwloc_obj_t place)
     return object ? (int)object->os_index : -1;
 }
 
-/* A card has its functions right below the bridge, with the same device number; a switch has more
- * bridges there. */
+/* A card has its functions right below the bridge; a switch has more bridges there. */
 static void branch_name(hwloc_obj_t bridge, char *name, size_t size)
 {
     const struct hwloc_bridge_attr_s *attr = &bridge->attr->bridge;
     hwloc_obj_t child = bridge->io_first_child;
     char id[16];
 
-    snprintf(id, sizeof(id), "%04x:%02x", attr->downstream.pci.domain,
-             attr->downstream.pci.secondary_bus);
     if (attr->upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
+        snprintf(id, sizeof(id), "%04x:%02x", attr->downstream.pci.domain,
+                 attr->downstream.pci.secondary_bus);
         snprintf(name, size, "host bridge %s", name_short_bus_id(id));
     } else if (child && child->type == HWLOC_OBJ_PCI_DEVICE) {
-        snprintf(name, size, "card %s:%02x", name_short_bus_id(id), child->attr->pcidev.dev);
+        const struct hwloc_pcidev_attr_s *pci = &child->attr->pcidev;
+        snprintf(id, sizeof(id), "%04x:%02x:%02x", pci->domain, pci->bus, pci->dev);
+        snprintf(name, size, "card %s", name_short_bus_id(id));
     } else {
         const struct hwloc_pcidev_attr_s *pci = &attr->upstream.pci;
         snprintf(id, sizeof(id), "%04x:%02x:%02x.%01x", pci->domain, pci->bus, pci->dev, pci->func);

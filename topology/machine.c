@@ -222,6 +222,8 @@ static bool nvidia_uuid(const char *root, const char *bus_id, char *uuid, size_t
         found = strncmp(uuid, "GPU-", 4) == 0 && uuid[4] != '?';
     }
     fclose(file);
+    if (!found)
+        uuid[0] = '\0';
     return found;
 }
 

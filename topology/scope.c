@@ -137,28 +137,30 @@ static int reserved_parse(const struct topology *topology, const struct topology
     return 0;
 }
 
+static bool has_rdma(const struct topology *topology)
+{
+    for (size_t i = 0; i < topology->device_count; i++)
+        if (topology->device[i].kind == TOPOLOGY_KIND_RDMA)
+            return true;
+    return false;
+}
+
 static void no_nic_explain(struct scope *scope)
 {
-    const struct topology *topology = scope->topology;
-    const struct topology_device *out = NULL;
-    bool excluded = false;
+    const struct topology_device *device;
 
     for (size_t i = 0; i < scope->nic_count; i++)
         if (scope->nic[i].usable)
             return;
-    for (size_t i = 0; i < topology->device_count; i++) {
-        if (topology->device[i].kind != TOPOLOGY_KIND_RDMA)
-            continue;
-        if (topology->device[i].left_out[0] && !out)
-            out = &topology->device[i];
-        excluded = excluded || topology->device[i].left_out[0] == '\0';
-    }
-    if (out)
-        snprintf(scope->no_nic, sizeof(scope->no_nic), "no usable RDMA NIC: %.20s: %.80s",
-                 out->name, out->left_out);
-    else
+    if (scope->nic_count == 0) {
         snprintf(scope->no_nic, sizeof(scope->no_nic), "%s",
-                 excluded ? "all RDMA NICs are excluded" : "no RDMA NIC in this machine");
+                 has_rdma(scope->topology) ? "all RDMA NICs are excluded"
+                                           : "no RDMA NIC in this machine");
+        return;
+    }
+    device = &scope->topology->device[scope->nic[0].device];
+    snprintf(scope->no_nic, sizeof(scope->no_nic), "no usable RDMA NIC: %.20s: %.80s", device->name,
+             device->left_out[0] ? device->left_out : "no port is active");
 }
 
 static int cores_collect(struct scope *scope, hwloc_const_bitmap_t reserved, char *text,
