@@ -139,8 +139,7 @@ int draft_make(const struct scope *scope, const struct claim *claims, size_t cla
     size_t *nic_of = calloc(scope->gpu_count + 1, sizeof(*nic_of));
     int rc = -1;
 
-    draft->asked = 0;
-    draft->count = 0;
+    *draft = (struct draft){0};
     if (!nic_of || nics_assign(scope, claims, claim_count, nic_of) < 0)
         topology_fail(text, text_size, "no memory for the plan");
     else if (gpu_pairs_add(scope, claims, claim_count, nic_of, draft, text, text_size) == 0 &&

@@ -113,7 +113,7 @@ static int plan_by_devices(struct scope *scope, const struct topology_rules *rul
 {
     struct claim claims[TOPOLOGY_PAIRS_MAX] = {0};
     struct seat seats[TOPOLOGY_PAIRS_MAX];
-    struct draft draft;
+    struct draft draft = {0};
     size_t claim_count = rules ? rules->count : 0;
     int rc = claim_count > 0 ? rules_resolve(scope, rules, claims, text, text_size) : 0;
 

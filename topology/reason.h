@@ -8,8 +8,8 @@
 struct seat {
     const struct cpu *cpu;
     size_t home;     /* the node that it should have been from; CORES_ANY_NODE: none is known */
-    bool told;       /* the rule names CPUs */
     int neighbour;   /* worker on the same core or CPU before it; -1: none */
+    bool told;       /* the rule names CPUs */
     bool shares_cpu; /* with that one */
     bool taken;      /* shares with another daemon's worker */
 };

@@ -81,8 +81,9 @@ static inline void shape_line(struct shape_writer *writer, const char *line)
         {"eth", "0200 [8086:1572]", 2},
     };
     char word[16] = "", id[32] = "", name[32] = "", full[48];
-    int state[2];
-    int got = sscanf(line, "%15s %31s %31s %d %d", word, id, name, &state[0], &state[1]);
+    char first[8] = "", second[8] = "";
+    int got = sscanf(line, "%15s %31s %31s %7s %7s", word, id, name, first, second);
+    int state[2] = {(int)strtol(first, NULL, 10), (int)strtol(second, NULL, 10)};
 
     snprintf(full, sizeof(full), "%s%s", strchr(id, ':') == strrchr(id, ':') ? "0000:" : "", id);
     if (strcmp(word, "host") == 0) {
