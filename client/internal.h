@@ -158,6 +158,12 @@ int session_reattach(struct tesup_session *session);
 
 void channel_fds_close(struct channel_fds *fds);
 
+/* ---- place.c: which worker the job asks for ---- */
+
+/* The option, else $TESUP_PAIR, with a GPU's index made a bus id; "" for neither. TS_OK or error.
+ */
+int place_read(const char *option, char pair[PROTO_LABEL_MAX]);
+
 /* ---- control.c: requests to the supervisor ---- */
 
 int control_path(const char *option, char *path, size_t size);

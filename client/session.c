@@ -33,13 +33,13 @@ int session_guard_slow(const struct tesup_session *session)
                      "this session belongs to the parent process; a child attaches on its own");
 }
 
-static int label_copy(char to[PROTO_LABEL_MAX], const char *from, const char *what)
+static int segment_copy(char to[PROTO_LABEL_MAX], const char *from)
 {
     if (from == NULL)
         return TS_OK;
     if (!name_label_valid(from))
         return error_set(TS_ERR_INVALID,
-                         "the %s '%.80s' is no name: 1 to %u letters, digits and ._-@:+ are", what,
+                         "the segment '%.80s' is no name: 1 to %u letters, digits and ._-@:+ are",
                          from, PROTO_LABEL_MAX - 1);
     memcpy(to, from, strlen(from) + 1);
     return TS_OK;
@@ -83,9 +83,9 @@ static int session_configure(struct tesup_session *session, const struct tesup_o
     if ((options->flags & ~TESUP_SHARE_ALL) != 0)
         return error_set(TS_ERR_INVALID, "flags is %#x; TESUP_SHARE_ALL is the only flag",
                          options->flags);
-    rc = label_copy(hello->segment, options->segment, "segment");
+    rc = segment_copy(hello->segment, options->segment);
     if (rc == TS_OK)
-        rc = label_copy(hello->pair, options->pair, "pair");
+        rc = place_read(options->pair, hello->pair);
     if (rc == TS_OK)
         rc = spin_time(&session->spin_ns);
     session->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : SESSION_TIMEOUT_MS;

@@ -7,13 +7,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "shm/name.h"
 #include "supervisor/cmd.h"
 #include "supervisor/cmd_argp.h"
 #include "supervisor/locate.h"
 #include "supervisor/run_daemon.h"
 #include "supervisor/run_job.h"
-
-#define RUN_EXIT_FAILED 125 /* as env(1) and others: the command never ran */
 
 struct run_arguments {
     const char *name;
@@ -22,8 +21,11 @@ struct run_arguments {
     size_t serve_count;
     char *serve[RUN_DAEMON_ARGS_MAX];
     char **command;
+    bool bind;
+    char *pair; /* the words of place.h, NULL: none */
 };
 
+enum { KEY_PAIR = 'P', KEY_GPU = 'g', KEY_NUMA = 'N', KEY_BIND = 'b' };
 enum { KEY_NAME = 'n', KEY_RUNTIME_DIR = 'r', KEY_PRIVATE = 'p', KEY_SERVE = 's' };
 
 static const struct argp_option run_options[] = {
@@ -33,6 +35,13 @@ static const struct argp_option run_options[] = {
     {"private", KEY_PRIVATE, NULL, 0, "start a private supervisor even if one runs already", 0},
     {"serve-arg", KEY_SERVE, "ARG", 0,
      "give ARG to `tesup serve` (repeat it for more); implies --private", 0},
+    {"pair", KEY_PAIR, "NAME", 0, "let the worker of this pair or NIC serve it (sets TESUP_PAIR)",
+     1},
+    {"gpu", KEY_GPU, "GPU", 0,
+     "let the worker of this GPU serve it: bus id, UUID, or index under CUDA_VISIBLE_DEVICES", 1},
+    {"numa", KEY_NUMA, "NODE", 0, "let the worker nearest to this NUMA node serve it", 1},
+    {"bind", KEY_BIND, NULL, 0,
+     "bind COMMAND to the CPUs (without those of workers) and the memory of that worker's node", 1},
     {0},
 };
 
@@ -45,6 +54,35 @@ static error_t serve_argument_add(struct run_arguments *arguments, char *arg,
     }
     arguments->serve[arguments->serve_count++] = arg;
     arguments->alone = true;
+    return 0;
+}
+
+static error_t place_set(struct run_arguments *arguments, const char *prefix, const char *arg,
+                         struct argp_state *state)
+{
+    if (arguments->pair) {
+        argp_error(state, "--pair, --gpu and --numa: use one of them, once");
+        return EINVAL;
+    }
+    if (arg[0] == '\0' || asprintf(&arguments->pair, "%s%s", prefix, arg) < 0 ||
+        !name_label_valid(arguments->pair)) {
+        argp_error(state, "'%s' is no name of a pair, GPU or node; `tesup topology` shows them",
+                   arg);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static error_t arguments_check(const struct run_arguments *arguments, struct argp_state *state)
+{
+    if (!arguments->command) {
+        argp_error(state, "which command? usage: tesup run [OPTION...] -- COMMAND [ARG...]");
+        return EINVAL;
+    }
+    if (arguments->bind && !arguments->pair) {
+        argp_error(state, "--bind where? add --pair, --gpu or --numa");
+        return EINVAL;
+    }
     return 0;
 }
 
@@ -68,11 +106,17 @@ static error_t run_parse(int key, char *arg, struct argp_state *state)
         arguments->command = &state->argv[state->next - 1];
         state->next = state->argc;
         return 0;
+    case KEY_PAIR:
+        return place_set(arguments, "", arg, state);
+    case KEY_GPU:
+        return place_set(arguments, "gpu:", arg, state);
+    case KEY_NUMA:
+        return place_set(arguments, "numa:", arg, state);
+    case KEY_BIND:
+        arguments->bind = true;
+        return 0;
     case ARGP_KEY_END:
-        if (arguments->command)
-            return 0;
-        argp_error(state, "which command? usage: tesup run [OPTION...] -- COMMAND [ARG...]");
-        return EINVAL;
+        return arguments_check(arguments, state);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -119,6 +163,26 @@ static int supervisor_find(const struct run_arguments *arguments, struct options
     return -1;
 }
 
+/* `paths` are those of the supervisor that serves it. */
+static int run_there(const struct run_arguments *arguments, const struct options_paths *paths,
+                     int signals, const sigset_t *mask, struct run_daemon *daemon)
+{
+    struct run_order order = {.command = arguments->command,
+                              .socket = paths->socket,
+                              .pair = arguments->pair,
+                              .mask = mask};
+    char text[OPTIONS_PATHS_TEXT_MAX];
+
+    if (arguments->bind &&
+        run_bind_find(paths, arguments->pair, &order.bind, text, sizeof(text)) < 0) {
+        fprintf(stderr, "tesup run: --bind: %s\n", text);
+        return -1;
+    }
+    int code = run_job(&order, signals, daemon);
+    run_bind_free(&order.bind);
+    return code;
+}
+
 static int run_private(const struct run_arguments *arguments, int signals, const sigset_t *mask)
 {
     struct run_daemon daemon = {.output = -1};
@@ -131,7 +195,7 @@ static int run_private(const struct run_arguments *arguments, int signals, const
     if (ready > 0)
         code = 128 + ready;
     else if (ready == 0)
-        code = run_job(arguments->command, daemon.paths.socket, signals, mask, &daemon);
+        code = run_there(arguments, &daemon.paths, signals, mask, &daemon);
     run_daemon_stop(&daemon);
     return code;
 }
@@ -150,7 +214,7 @@ static int run(const struct run_arguments *arguments)
         perror("tesup run: signals");
         return -1;
     }
-    int code = found ? run_job(arguments->command, paths.socket, signals, &mask, &none)
+    int code = found ? run_there(arguments, &paths, signals, &mask, &none)
                      : run_private(arguments, signals, &mask);
     close(signals);
     return code;
@@ -171,8 +235,8 @@ int cmd_run(int argc, char **argv)
     struct run_arguments arguments = {0};
     int code = cmd_argp_parse(&argp, "tesup run", argc, argv, ARGP_IN_ORDER, &arguments);
 
-    if (code)
-        return code;
-    code = run(&arguments);
+    if (code == 0)
+        code = run(&arguments);
+    free(arguments.pair);
     return code < 0 ? RUN_EXIT_FAILED : code;
 }

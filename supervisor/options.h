@@ -16,6 +16,7 @@
 #include "shm/layout.h"
 #include "shm/name.h"
 #include "supervisor/options_paths.h"
+#include "topology/topology.h"
 
 #define OPTIONS_HOST_MAX NAME_HOST_MAX
 #define OPTIONS_UIDS_MAX 64u
@@ -51,9 +52,10 @@ struct serve_options {
     uint32_t handshake_ms;
     uint32_t endpoint_max;
 
-    uint32_t workers; /* 0 = as planned */
-    uint32_t fabric;  /* enum option_fabric */
-    uint32_t idle;    /* enum option_idle */
+    uint32_t workers;            /* 0 = as planned */
+    struct topology_rules rules; /* exclude, reserved_cpus and the [pair] sections */
+    uint32_t fabric;             /* enum option_fabric */
+    uint32_t idle;               /* enum option_idle */
     uint32_t spin_us;
     uint32_t slice_bytes;
     uint32_t request_ms; /* 0 = no default deadline */

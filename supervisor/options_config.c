@@ -3,6 +3,7 @@
 #include <ini.h>
 #include <string.h>
 
+#include "supervisor/options_pair.h"
 #include "supervisor/options_table.h"
 
 struct config_reader {
@@ -74,6 +75,7 @@ static void section_fail(struct config_reader *reader, const char *section, cons
 
     for (size_t i = 0; i < options_section_count; i++)
         list_append(known, sizeof(known), options_sections[i].name);
+    list_append(known, sizeof(known), OPTIONS_PAIR_SECTION " NAME");
     if (section[0] == '\0')
         snprintf(what, sizeof(what), "key '%.60s' stands before any [section]; sections: %s", key,
                  known);
@@ -107,6 +109,13 @@ static int config_key(void *user, const char *section, const char *key, const ch
     char why[512];
     char what[640];
 
+    if (options_pair_is_section(section)) {
+        if (options_pair_set(&reader->o->rules, section, key, value, reader->line, why,
+                             sizeof(why)) == 0)
+            return 1;
+        config_fail(reader, why);
+        return 0;
+    }
     if (!section_known(section)) {
         section_fail(reader, section, key);
         return 0;
@@ -138,6 +147,7 @@ int options_config_read(FILE *file, const char *path, struct serve_options *o, c
 {
     struct config_reader reader = {
         .file = file, .path = path, .o = o, .text = text, .text_size = text_size};
+    snprintf(o->rules.file, sizeof(o->rules.file), "%s", path);
     int wrong_line = ini_parse_stream(config_line, &reader, config_key, &reader);
 
     if (ferror(file)) {

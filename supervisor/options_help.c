@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "supervisor/options_pair.h"
 #include "supervisor/options_table.h"
 
 #define HELP_DOC_MAX 400u
@@ -72,8 +73,7 @@ void options_help_free(struct argp_option *list)
     free(list);
 }
 
-/* A comment of the config reference, folded at `width` columns. */
-static void comment_print(FILE *out, const char *text)
+void options_comment_print(FILE *out, const char *text)
 {
     const size_t width = 76;
 
@@ -97,12 +97,12 @@ static void key_print(FILE *out, const struct serve_option *option)
     char note[512];
 
     option_allowed(option, allowed, sizeof(allowed));
-    comment_print(out, option->help);
+    options_comment_print(out, option->help);
     snprintf(note, sizeof(note), "%s%s%sdefault: %s%s%s%s%s", allowed[0] ? "allowed: " : "",
              allowed, allowed[0] ? "; " : "", initial_words(option),
              option->flag ? "; option --" : "", option->flag ? option->flag : "",
              option->env ? "; environment " : "", option->env ? option->env : "");
-    comment_print(out, note);
+    options_comment_print(out, note);
     fprintf(out, ";%s =%s%s\n\n", option_key(option), option->initial ? " " : "",
             option->initial ? option->initial : "");
 }
@@ -117,4 +117,5 @@ void options_reference_print(FILE *out)
             if (option_in_section(&options_table[i], options_sections[s].name))
                 key_print(out, &options_table[i]);
     }
+    options_pair_reference_print(out);
 }

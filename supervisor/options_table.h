@@ -18,6 +18,8 @@ enum option_kind {
     OPTION_SIZE,     /* uint32_t bytes */
     OPTION_DURATION, /* uint32_t ms */
     OPTION_UIDS,     /* struct option_uids */
+    OPTION_WORDS,    /* char[]; names with commas or blanks */
+    OPTION_CPUS,     /* char[]; a list such as 0-3,8 */
 };
 
 struct serve_option {
@@ -35,7 +37,7 @@ struct serve_option {
     const char *help;
 };
 
-#define OPTIONS_COUNT        31
+#define OPTIONS_COUNT        33
 #define OPTIONS_TABLE_CONFIG 0 /* index of --config, which is read first */
 
 extern const struct serve_option options_table[OPTIONS_COUNT];
@@ -59,6 +61,8 @@ int option_set(const struct serve_option *option, const char *value, struct serv
                char *why, size_t why_size);
 /* "1..64", "4K..16M", "auto, tcp or local"; "" when anything goes. */
 void option_allowed(const struct serve_option *option, char *text, size_t size);
+/* True for a list of CPUs such as 0-3,8. */
+bool option_cpus_valid(const char *value);
 /* "HOST:PORT" -> both parts. 0, or -1 with why. */
 int option_address_split(const char *address, char *host, size_t host_size, uint16_t *port,
                          char *why, size_t why_size);

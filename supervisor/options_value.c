@@ -118,6 +118,23 @@ static int uids_parse(const char *value, struct option_uids *uids, char *why, si
     return 0;
 }
 
+bool option_cpus_valid(const char *value)
+{
+    while (true) {
+        char *end;
+        if (!isdigit((unsigned char)value[0]))
+            return false;
+        unsigned long first = strtoul(value, &end, 10), last = first;
+        if (*end == '-' && isdigit((unsigned char)end[1]))
+            last = strtoul(end + 1, &end, 10);
+        if (first > last || last > INT32_MAX || (*end != ',' && *end != '\0'))
+            return false;
+        if (*end == '\0')
+            return true;
+        value = end + 1;
+    }
+}
+
 static int choice_parse(const struct serve_option *option, const char *value, uint32_t *out)
 {
     for (uint32_t i = 0; option->values[i]; i++)
@@ -171,6 +188,12 @@ void option_allowed(const struct serve_option *option, char *text, size_t size)
         snprintf(low, sizeof(low), "%" PRIu64, option->min);
         snprintf(high, sizeof(high), "%" PRIu64, option->max);
         break;
+    case OPTION_CPUS:
+        snprintf(text, size, "numbers and ranges with commas, such as 0-3,8");
+        return;
+    case OPTION_WORDS:
+        snprintf(text, size, "names with commas, as `tesup topology` shows them");
+        return;
     case OPTION_FLAG:
     case OPTION_PATH:
     case OPTION_HOST:
@@ -241,6 +264,11 @@ static int text_set(const struct serve_option *option, const char *value, char *
         snprintf(why, why_size, "'%.60s' is not a name; allowed: %s", value, allowed);
         return -1;
     }
+    if (option->kind == OPTION_CPUS && !option_cpus_valid(value)) {
+        option_allowed(option, allowed, sizeof(allowed));
+        snprintf(why, why_size, "'%.60s' is not possible; allowed: %s", value, allowed);
+        return -1;
+    }
     if (strlen(value) >= option->size) {
         snprintf(why, why_size, "'%.60s...' is longer than %zu characters", value,
                  option->size - 1);
@@ -271,6 +299,8 @@ int option_set(const struct serve_option *option, const char *value, struct serv
     case OPTION_PATH:
     case OPTION_HOST:
     case OPTION_ADDRESS:
+    case OPTION_WORDS:
+    case OPTION_CPUS:
         return text_set(option, value, field, why, why_size);
     case OPTION_COUNT:
     case OPTION_POWER2:

@@ -12,15 +12,18 @@
 #define EXIT_NOT_FOUND      127
 #define EXIT_NOT_EXECUTABLE 126
 
-static void job_exec(char *const *command, const char *socket, const sigset_t *mask)
+static void job_exec(const struct run_order *order)
 {
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    if (setenv("TESUP_SOCKET", socket, 1)) {
-        perror("tesup run: TESUP_SOCKET");
+    sigprocmask(SIG_SETMASK, order->mask, NULL);
+    if (setenv("TESUP_SOCKET", order->socket, 1) ||
+        (order->pair && setenv("TESUP_PAIR", order->pair, 1))) {
+        perror("tesup run: environment");
         _exit(EXIT_NOT_EXECUTABLE);
     }
-    execvp(command[0], command);
-    fprintf(stderr, "tesup run: %s: %s\n", command[0], strerror(errno));
+    if (run_bind_apply(&order->bind))
+        _exit(RUN_EXIT_FAILED);
+    execvp(order->command[0], order->command);
+    fprintf(stderr, "tesup run: %s: %s\n", order->command[0], strerror(errno));
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
@@ -84,13 +87,12 @@ static int job_wait(pid_t job, int signals, struct run_daemon *daemon)
     }
 }
 
-int run_job(char *const *command, const char *socket, int signals, const sigset_t *mask,
-            struct run_daemon *daemon)
+int run_job(const struct run_order *order, int signals, struct run_daemon *daemon)
 {
     pid_t job = fork();
 
     if (job == 0)
-        job_exec(command, socket, mask);
+        job_exec(order);
     if (job < 0) {
         perror("tesup run: fork");
         return -1;

@@ -104,8 +104,8 @@ static int plan_open(struct supervisor *supervisor, char *text, size_t text_size
         return -1;
     if (xml == NULL)
         cpu_taken_mark(supervisor->topology);
-    return topology_plan_make(supervisor->topology, options->workers, &supervisor->plan, text,
-                              text_size);
+    return topology_plan_make(supervisor->topology, &options->rules, options->workers,
+                              &supervisor->plan, text, text_size);
 }
 
 bool supervisor_allows_others(const struct supervisor *supervisor)

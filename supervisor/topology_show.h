@@ -1,11 +1,19 @@
-/* A topology and its plan, as a tree for people or as JSON for programs, on standard output. */
+/* A topology and its plan: for people as a tree, a matrix or a picture, for programs as JSON. */
 #ifndef TESUP_SUPERVISOR_TOPOLOGY_SHOW_H
 #define TESUP_SUPERVISOR_TOPOLOGY_SHOW_H
 
+#include <stdio.h>
+
 #include "topology/topology.h"
 
-/* 0, or -1 when there was no memory for it or standard output refused it. */
+/* On standard output. 0, or -1 when there was no memory for it or standard output refused it. */
 int topology_show_tree(const struct topology *topology, const struct topology_plan *plan);
 int topology_show_json(const struct topology *topology, const struct topology_plan *plan);
+/* Distances between GPUs and NICs, as `nvidia-smi topo -m` shows them. */
+int topology_show_matrix(const struct topology *topology, const struct topology_plan *plan);
+
+/* The same as an SVG file; whether it could be written is for the caller to ask `out`. */
+void topology_show_svg(const struct topology *topology, const struct topology_plan *plan,
+                       FILE *out);
 
 #endif

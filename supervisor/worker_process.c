@@ -12,6 +12,7 @@
 #include "shm/err.h"
 #include "shm/log.h"
 #include "shm/process.h"
+#include "supervisor/bind.h"
 #include "supervisor/job.h"
 #include "supervisor/job_attach.h"
 #include "supervisor/job_replay.h"
@@ -189,7 +190,7 @@ static void worker_exited(struct loop_source *source, uint32_t events)
 static void worker_spawn_now(struct worker_process *worker)
 {
     struct worker_place place = {.name = worker->pair->name,
-                                 .cpu = worker->pair->cpu,
+                                 .cpus = worker->pair->cpus,
                                  .node = worker->pair->node,
                                  .foreground = worker->supervisor->options.foreground};
     struct worker_spawned spawned;
@@ -240,13 +241,12 @@ static uint64_t backoff_ms(const struct worker_process *worker)
 
 static void worker_serve(struct worker_process *worker)
 {
-    struct worker_place place = {.cpu = worker->pair->cpu};
     char bind[COUNTERS_TEXT], affinity[COUNTERS_TEXT];
 
     timer_clear(&worker->supervisor->loop.timers, &worker->timer);
     worker->ready_ns = clock_now();
     worker_report_read(worker, bind, sizeof(bind));
-    worker_affinity_check(worker->pid, &place, affinity, sizeof(affinity));
+    bind_cpus_check(worker->pid, worker->pair->cpus, affinity, sizeof(affinity));
     if (bind[0] == '\0')
         snprintf(bind, sizeof(bind), "%s", affinity);
     if (bind[0] != '\0')

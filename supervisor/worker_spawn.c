@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
-#include <linux/mempolicy.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +11,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "shm/process.h"
-
-#define CPUS_MAX   8192
-#define NODES_MAX  1024
-#define LONG_BITS  (8 * sizeof(unsigned long))
-#define NODE_LONGS (NODES_MAX / LONG_BITS)
+#include "supervisor/bind.h"
 
 /* Next to ourselves (a build tree), else where it is installed. */
 static int worker_program(char *path, size_t size)
@@ -43,71 +36,12 @@ static int worker_program(char *path, size_t size)
     return access(path, X_OK);
 }
 
-void worker_affinity_check(pid_t pid, const struct worker_place *place, char *text,
-                           size_t text_size)
+static void child_bind(const struct worker_place *place, int report)
 {
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-    cpu_set_t *set;
-
-    text[0] = '\0';
-    if (place->cpu < 0)
-        return;
-    set = CPU_ALLOC(CPUS_MAX);
-    if (set == NULL)
-        return;
-    CPU_ZERO_S(bytes, set);
-    if (sched_getaffinity(pid, bytes, set) < 0)
-        snprintf(text, text_size, "cpu %d: affinity cannot be read: %s", place->cpu,
-                 strerror(errno));
-    else if (CPU_COUNT_S(bytes, set) != 1 || !CPU_ISSET_S((size_t)place->cpu, bytes, set))
-        snprintf(text, text_size, "not pinned to cpu %d: it may run on %d cpus", place->cpu,
-                 CPU_COUNT_S(bytes, set));
-    CPU_FREE(set);
-}
-
-static void child_report(int report, const char *what, int number)
-{
-    dprintf(report, "%s %d: %s; ", what, number, strerror(errno));
-}
-
-static void child_pin(int cpu, int report)
-{
-    size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
-    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-
-    if (set == NULL || cpu >= CPUS_MAX) {
-        errno = set == NULL ? ENOMEM : EINVAL;
-        child_report(report, "not pinned to cpu", cpu);
-        return;
-    }
-    CPU_ZERO_S(bytes, set);
-    CPU_SET_S((size_t)cpu, bytes, set);
-    if (sched_setaffinity(0, bytes, set) < 0)
-        child_report(report, "not pinned to cpu", cpu);
-}
-
-/* Set, then read back: some sandboxes accept the call and do nothing. */
-static void child_bind_memory(int node, int report)
-{
-    unsigned long want[NODE_LONGS] = {0}, have[NODE_LONGS] = {0};
-    int mode = -1;
-
-    if ((unsigned)node >= NODES_MAX) {
-        errno = EINVAL;
-        child_report(report, "memory not bound to node", node);
-        return;
-    }
-    want[(unsigned)node / LONG_BITS] = 1ul << ((unsigned)node % LONG_BITS);
-    if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, want, (unsigned long)NODES_MAX) < 0) {
-        child_report(report, "memory not bound to node", node);
-        return;
-    }
-    if (syscall(SYS_get_mempolicy, &mode, have, (unsigned long)NODES_MAX, NULL, 0ul) < 0) {
-        child_report(report, "memory policy cannot be read back, node", node);
-        return;
-    }
-    if (mode != MPOL_PREFERRED || memcmp(want, have, sizeof(want)) != 0)
-        dprintf(report, "memory policy is not node %d after it was set; ", node);
+    if (bind_cpus(place->cpus) < 0)
+        dprintf(report, "not pinned to cpu %s: %s; ", place->cpus, strerror(errno));
+    if (place->node >= 0 && bind_memory(place->node) < 0)
+        dprintf(report, "memory not bound to node %d: %s; ", place->node, strerror(errno));
 }
 
 /* Signal mask, standard input and output are the supervisor's own business.  In the background the
@@ -143,10 +77,7 @@ _Noreturn static void child_run(const struct worker_place *place, const char *pr
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(126);
     child_inheritance_reset(place->foreground);
-    if (place->cpu >= 0)
-        child_pin(place->cpu, report);
-    if (place->node >= 0)
-        child_bind_memory(place->node, report);
+    child_bind(place, report);
     /* dup2 onto itself would leave close-on-exec set. */
     if (control == WORKER_CONTROL_FD)
         fcntl(control, F_SETFD, 0);

@@ -10,9 +10,9 @@
 
 struct worker_place {
     const char *name;
-    int cpu;         /* -1 = not pinned */
-    int node;        /* -1 = memory where it comes from */
-    bool foreground; /* it may keep our standard error */
+    const char *cpus; /* to pin it to, as a list */
+    int node;         /* -1 = memory where it comes from */
+    bool foreground;  /* it may keep our standard error */
 };
 
 struct worker_spawned {
@@ -25,9 +25,5 @@ struct worker_spawned {
 /* 0, or -1 with a sentence in text. */
 int worker_spawn(const struct worker_place *place, struct worker_spawned *spawned, char *text,
                  size_t text_size);
-
-/* Compares the kernel's word on `pid` with the plan; text is "" when they agree. */
-void worker_affinity_check(pid_t pid, const struct worker_place *place, char *text,
-                           size_t text_size);
 
 #endif

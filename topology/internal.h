@@ -1,4 +1,4 @@
-/* What topology.c, device.c and plan.c share; for this room only. */
+/* What the files of this room share. */
 #ifndef TESUP_TOPOLOGY_INTERNAL_H
 #define TESUP_TOPOLOGY_INTERNAL_H
 
@@ -21,6 +21,9 @@ struct topology {
     struct topology_node_sets *sets;
     size_t device_count;
     struct topology_device *device;
+    size_t branch_count;
+    struct topology_branch *branch;
+    hwloc_obj_t *place; /* of the device with the same index: where it hangs; NULL unknown */
 };
 
 /* Puts the sentence into text; -1, so that a caller can return it. */
@@ -29,6 +32,17 @@ int topology_fail(char *text, size_t text_size, const char *format, ...)
 
 /* Fills the list of nodes, and the list of devices (which needs the nodes). */
 int topology_nodes_fill(struct topology *topology, bool live, char *text, size_t text_size);
-int topology_devices_fill(struct topology *topology, char *text, size_t text_size);
+int topology_devices_fill(struct topology *topology, const char *root, char *text,
+                          size_t text_size);
+
+/* Fills the list of branches, from the devices. */
+int topology_branches_fill(struct topology *topology, char *text, size_t text_size);
+
+/* The node (os_index) and package of what lies there; -1: several, or unknown. */
+int topology_place_node(const struct topology *topology, hwloc_obj_t place);
+int topology_place_package(const struct topology *topology, hwloc_obj_t place);
+
+/* The index in topology->node of an os_index; -1: there is none. */
+int topology_node_find(const struct topology *topology, int os_index);
 
 #endif

@@ -103,11 +103,16 @@ static int lists_alloc(struct topology *topology)
     return 0;
 }
 
-static int node_describe(struct topology_node *node, struct topology_node_sets *sets)
+static int node_describe(const struct topology *topology, struct topology_node *node,
+                         struct topology_node_sets *sets)
 {
+    hwloc_obj_t package =
+        hwloc_get_ancestor_obj_by_type(topology->hwloc, HWLOC_OBJ_PACKAGE, sets->object);
+
     if (hwloc_bitmap_list_asprintf(&sets->list, sets->usable) < 0)
         return -1;
     node->os_index = (int)sets->object->os_index;
+    node->package = package ? (int)package->os_index : -1;
     node->cpu_count = (unsigned)hwloc_bitmap_weight(sets->usable);
     node->memory_bytes = sets->object->attr->numanode.local_memory;
     node->cpus = sets->list;
@@ -125,7 +130,7 @@ int topology_nodes_fill(struct topology *topology, bool live, char *text, size_t
     if (lists_alloc(topology) < 0 || cpus_share_out(topology, allowed) < 0)
         goto out;
     for (size_t i = 0; i < topology->node_count; i++)
-        if (node_describe(&topology->node[i], &topology->sets[i]) < 0)
+        if (node_describe(topology, &topology->node[i], &topology->sets[i]) < 0)
             goto out;
     rc = 0;
 out:
@@ -133,4 +138,40 @@ out:
         topology_fail(text, text_size, "cannot list the NUMA nodes: %s", strerror(errno));
     hwloc_bitmap_free(allowed);
     return rc;
+}
+
+int topology_node_find(const struct topology *topology, int os_index)
+{
+    for (size_t i = 0; i < topology->node_count; i++)
+        if (topology->node[i].os_index == os_index)
+            return (int)i;
+    return -1;
+}
+
+size_t topology_node_cores(const struct topology *topology, size_t node,
+                           struct topology_core *cores, size_t max)
+{
+    hwloc_bitmap_t left = hwloc_bitmap_dup(topology->sets[node].usable);
+    size_t count = 0;
+    int cpu;
+
+    while (left && (cpu = hwloc_bitmap_first(left)) >= 0) {
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(
+            topology->hwloc, HWLOC_OBJ_CORE,
+            hwloc_get_pu_obj_by_os_index(topology->hwloc, (unsigned)cpu));
+        hwloc_bitmap_t own = hwloc_bitmap_alloc();
+        if (!own)
+            break;
+        if (!core || hwloc_bitmap_and(own, left, core->cpuset) < 0)
+            hwloc_bitmap_only(own, (unsigned)cpu);
+        if (count < max) {
+            cores[count].first_cpu = cpu;
+            hwloc_bitmap_list_snprintf(cores[count].cpus, sizeof(cores[count].cpus), own);
+        }
+        count++;
+        hwloc_bitmap_andnot(left, left, own);
+        hwloc_bitmap_free(own);
+    }
+    hwloc_bitmap_free(left);
+    return count;
 }

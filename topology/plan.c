@@ -1,209 +1,179 @@
-/* Which worker is pinned where.  One CPU at a time: always the one that hurts the others least. */
+/* The plan: drafts with cores, names and reasons. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "topology/internal.h"
+#include "topology/name.h"
+#include "topology/reason.h"
+#include "topology/rules.h"
 
-struct cpu {
-    int os_index;
-    size_t node; /* index into topology->node */
-    size_t core; /* index into draft->core_load */
-    unsigned load;
-    bool taken; /* by another daemon's worker */
-};
-
-/* What is given away so far. */
-struct draft {
-    size_t cpu_count;
-    struct cpu *cpu;
-    unsigned *core_load;
-    unsigned *node_load;
-};
-
-#define ANY_NODE SIZE_MAX
-
-/* Cores are numbered by the first of their CPUs in the list. */
-static size_t core_number(const struct topology *topology, const struct draft *draft, size_t own)
+/* A node without CPUs (HBM, CXL) lends the core from the node that is nearest to it. */
+static size_t node_with_cpus(const struct topology *topology, size_t node)
 {
-    hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(
-        topology->hwloc, HWLOC_OBJ_CORE,
-        hwloc_get_pu_obj_by_os_index(topology->hwloc, (unsigned)draft->cpu[own].os_index));
+    hwloc_const_cpuset_t near = topology->sets[node].object->cpuset;
 
-    if (core)
-        for (size_t i = 0; i < own; i++)
-            if (hwloc_bitmap_isset(core->cpuset, (unsigned)draft->cpu[i].os_index))
-                return draft->cpu[i].core;
-    return own;
+    if (topology->node[node].cpu_present > 0)
+        return node;
+    for (size_t i = 0; i < topology->node_count; i++)
+        if (topology->node[i].cpu_present > 0 &&
+            hwloc_bitmap_intersects(topology->sets[i].object->cpuset, near))
+            return i;
+    return CORES_ANY_NODE;
 }
 
-static void draft_free(struct draft *draft)
+/* The node whose CPUs a worker wants: as told, else near the GPU, whose jobs it serves, else near
+ * the NIC. */
+static size_t pair_home(const struct scope *scope, const struct draft_pair *pair)
 {
-    free(draft->cpu);
-    free(draft->core_load);
-    free(draft->node_load);
+    const struct topology *topology = scope->topology;
+    int node = -1;
+
+    if (pair->claim && pair->claim->node != SCOPE_NONE)
+        return node_with_cpus(topology, pair->claim->node);
+    if (pair->gpu == SCOPE_NONE && pair->nic == SCOPE_NONE)
+        return pair->node;
+    if (pair->gpu != SCOPE_NONE)
+        node = topology->device[scope->gpu[pair->gpu]].node;
+    if (node < 0 && pair->nic != SCOPE_NONE)
+        node = topology->device[scope->nic[pair->nic].device].node;
+    return node < 0 ? CORES_ANY_NODE : (size_t)topology_node_find(topology, node);
 }
 
-static int draft_make(const struct topology *topology, struct draft *draft)
+static void seat_take(struct cores *cores, struct seat *seat, struct cpu *cpu, size_t worker)
 {
-    size_t room = 0;
+    seat->cpu = cpu;
+    seat->neighbour = cores_neighbour(cores, cpu);
+    seat->shares_cpu = cpu->load > 0;
+    seat->taken = cpu->taken && cpu->load == 0;
+    cores_take(cores, cpu, (int)worker);
+}
+
+/* Told ones first, then whoever finds a free core at home, so that nobody from elsewhere takes it;
+ * then the others. */
+static void seats_give(struct scope *scope, const struct draft *draft, struct seat *seats)
+{
+    struct cores *cores = &scope->cores;
     int id;
 
-    for (size_t i = 0; i < topology->node_count; i++)
-        room += topology->node[i].cpu_count;
-    *draft = (struct draft){0};
-    draft->cpu = calloc(room + 1, sizeof(*draft->cpu));
-    draft->core_load = calloc(room + 1, sizeof(*draft->core_load));
-    draft->node_load = calloc(topology->node_count + 1, sizeof(*draft->node_load));
-    if (!draft->cpu || !draft->core_load || !draft->node_load) {
-        draft_free(draft);
-        return -1;
-    }
-    for (size_t i = 0; i < topology->node_count; i++) {
-        hwloc_bitmap_foreach_begin(id, topology->sets[i].usable)
+    for (size_t i = 0; i < draft->count; i++) {
+        const struct claim *claim = draft->pair[i].claim;
+        seats[i] = (struct seat){.home = pair_home(scope, &draft->pair[i]), .neighbour = -1};
+        seats[i].told = claim && claim->cpus;
+        if (!seats[i].told)
+            continue;
+        hwloc_bitmap_foreach_begin(id, claim->cpus)
         {
-            size_t own = draft->cpu_count++;
-            draft->cpu[own] = (struct cpu){.os_index = id, .node = i};
-            draft->cpu[own].taken = hwloc_bitmap_isset(topology->taken, (unsigned)id) != 0;
-            draft->cpu[own].core = core_number(topology, draft, own);
+            struct seat seat = seats[i];
+            seat_take(cores, &seat, cores_find(cores, id), i);
+            if (!seats[i].cpu)
+                seats[i] = seat;
         }
         hwloc_bitmap_foreach_end();
     }
-    return 0;
-}
-
-/* A free CPU before a shared one, a free core before an SMT sibling, the emptiest node, and then
- * the kernel's order. */
-static bool cpu_is_better(const struct draft *draft, const struct cpu *a, const struct cpu *b)
-{
-    unsigned load_a = a->load + a->taken, load_b = b->load + b->taken;
-
-    if (load_a != load_b)
-        return load_a < load_b;
-    if (draft->core_load[a->core] != draft->core_load[b->core])
-        return draft->core_load[a->core] < draft->core_load[b->core];
-    return draft->node_load[a->node] < draft->node_load[b->node];
-}
-
-static struct cpu *cpu_pick(const struct draft *draft, size_t node)
-{
-    struct cpu *best = NULL;
-
-    for (size_t i = 0; i < draft->cpu_count; i++) {
-        struct cpu *cpu = &draft->cpu[i];
-        if (node != ANY_NODE && cpu->node != node)
-            continue;
-        if (!best || cpu_is_better(draft, cpu, best))
-            best = cpu;
+    for (size_t i = 0; i < draft->count; i++) {
+        struct cpu *cpu = seats[i].cpu || seats[i].home == CORES_ANY_NODE
+                              ? NULL
+                              : cores_pick_free(cores, seats[i].home);
+        if (cpu)
+            seat_take(cores, &seats[i], cpu, i);
     }
-    return best;
+    for (size_t i = 0; i < draft->count; i++)
+        if (!seats[i].cpu)
+            seat_take(cores, &seats[i], cores_pick(cores, seats[i].home), i);
 }
 
-/* The worker that already has this CPU or, failing that, one on the same core. */
-static const char *neighbour_name(const struct draft *draft, const struct topology_plan *plan,
-                                  const struct cpu *cpu)
+static void pair_fill(const struct scope *scope, const struct draft_pair *draft,
+                      const struct seat *seat, struct topology_pair *pair)
 {
-    const char *name = "";
+    const struct topology *topology = scope->topology;
+    const struct claim *claim = draft->claim;
 
-    for (size_t i = 0; i < draft->cpu_count; i++) {
-        const struct cpu *other = &draft->cpu[i];
-        if (other->core != cpu->core || (cpu->load > 0 && other != cpu))
-            continue;
-        for (size_t p = 0; p < plan->count; p++)
-            if (plan->pair[p].cpu == other->os_index)
-                name = plan->pair[p].name;
+    *pair = (struct topology_pair){.fabric = "tcp", .cpu = seat->cpu->os_index};
+    memcpy(pair->name, draft->name, sizeof(pair->name));
+    if (draft->gpu != SCOPE_NONE)
+        snprintf(pair->gpu, sizeof(pair->gpu), "%s",
+                 topology->device[scope->gpu[draft->gpu]].bus_id);
+    if (draft->nic != SCOPE_NONE) {
+        const struct scope_nic *nic = &scope->nic[draft->nic];
+        const struct topology_port *port = &topology->device[nic->device].port[nic->port];
+        memcpy(pair->nic, nic->name, sizeof(pair->nic));
+        snprintf(pair->port, sizeof(pair->port), "%s", topology_port_state_name(port->state));
+        memcpy(pair->link, port->link, sizeof(pair->link));
     }
-    return name;
-}
-
-static void reason_print(const struct draft *draft, const struct topology_plan *plan,
-                         const struct cpu *cpu, const char *why, struct topology_pair *pair)
-{
-    char company[TOPOLOGY_LABEL_MAX + 64] = "";
-
-    if (cpu->load > 0)
-        snprintf(company, sizeof(company), "; shares CPU %d with %s: more workers than CPUs",
-                 cpu->os_index, neighbour_name(draft, plan, cpu));
-    else if (cpu->taken)
-        snprintf(company, sizeof(company), "; shares CPU %d with another daemon's worker",
-                 cpu->os_index);
-    else if (draft->core_load[cpu->core] > 0)
-        snprintf(company, sizeof(company), "; SMT sibling of %s: no core is free",
-                 neighbour_name(draft, plan, cpu));
-    snprintf(pair->reason, sizeof(pair->reason), "%.64s%s", why, company);
-}
-
-static void pair_add(const struct topology *topology, struct draft *draft, struct cpu *cpu,
-                     const char *why, struct topology_plan *plan)
-{
-    struct topology_pair *pair = &plan->pair[plan->count];
-    int node = topology->node[cpu->node].os_index;
-
-    *pair = (struct topology_pair){.fabric = "tcp", .node = node, .cpu = cpu->os_index};
-    if (draft->node_load[cpu->node] == 0)
-        snprintf(pair->name, sizeof(pair->name), "tcp@node%d", node);
+    pair->distance = draft->route.distance;
+    pair->node =
+        topology->node[claim && claim->node != SCOPE_NONE ? claim->node : seat->cpu->node].os_index;
+    if (claim && claim->cpus)
+        hwloc_bitmap_list_snprintf(pair->cpus, sizeof(pair->cpus), claim->cpus);
     else
-        snprintf(pair->name, sizeof(pair->name), "tcp@node%d.%u", node,
-                 draft->node_load[cpu->node]);
-    snprintf(pair->cpus, sizeof(pair->cpus), "%d", cpu->os_index);
-    reason_print(draft, plan, cpu, why, pair);
-
-    cpu->load++;
-    draft->core_load[cpu->core]++;
-    draft->node_load[cpu->node]++;
-    plan->count++;
+        snprintf(pair->cpus, sizeof(pair->cpus), "%d", pair->cpu);
 }
 
-static int plan_by_node(const struct topology *topology, struct draft *draft,
-                        struct topology_plan *plan, char *text, size_t text_size)
+static int plan_by_devices(struct scope *scope, const struct topology_rules *rules,
+                           struct topology_plan *plan, char *text, size_t text_size)
 {
-    for (size_t i = 0; i < topology->node_count; i++) {
-        struct cpu *cpu = cpu_pick(draft, i);
-        if (!cpu)
-            continue;
-        if (plan->count == TOPOLOGY_PAIRS_MAX)
-            return topology_fail(text, text_size,
-                                 "more than %d NUMA nodes have usable CPUs; give the number of "
-                                 "workers with --workers N, at most %d",
-                                 TOPOLOGY_PAIRS_MAX, TOPOLOGY_PAIRS_MAX);
-        pair_add(topology, draft, cpu, "one tcp worker per NUMA node with usable CPUs", plan);
+    struct claim claims[TOPOLOGY_PAIRS_MAX] = {0};
+    struct seat seats[TOPOLOGY_PAIRS_MAX];
+    struct draft draft = {0};
+    size_t claim_count = rules ? rules->count : 0;
+    int rc = claim_count > 0 ? rules_resolve(scope, rules, claims, text, text_size) : 0;
+
+    if (rc == 0)
+        rc = draft_make(scope, claims, claim_count, &draft, text, text_size);
+    if (rc < 0)
+        goto out;
+    seats_give(scope, &draft, seats);
+    plan->count = draft.count;
+    for (size_t i = 0; i < draft.count; i++) {
+        pair_fill(scope, &draft.pair[i], &seats[i], &plan->pair[i]);
+        reason_write(scope, &draft, i, &seats[i], plan->pair[i].reason);
     }
-    return 0;
+out:
+    rules_free(claims, claim_count);
+    return rc;
 }
 
-static void plan_by_number(const struct topology *topology, struct draft *draft, unsigned workers,
-                           struct topology_plan *plan)
+static void plan_by_number(struct scope *scope, unsigned workers, struct topology_plan *plan)
 {
-    char why[64];
+    const struct topology_node *node = scope->topology->node;
+    struct draft draft = {.asked = workers};
+    struct seat seat;
 
-    for (unsigned i = 0; i < workers; i++) {
-        snprintf(why, sizeof(why), "tcp worker %u of %u, spread over the NUMA nodes", i + 1,
-                 workers);
-        pair_add(topology, draft, cpu_pick(draft, ANY_NODE), why, plan);
+    for (size_t i = 0; i < workers; i++) {
+        struct draft_pair *pair = &draft.pair[draft.count++];
+        struct cpu *cpu = cores_pick(&scope->cores, CORES_ANY_NODE);
+
+        *pair = (struct draft_pair){.gpu = SCOPE_NONE, .nic = SCOPE_NONE, .node = cpu->node};
+        name_of_node_worker(node[cpu->node].os_index, scope->cores.node_load[cpu->node],
+                            pair->name);
+        seat = (struct seat){.home = cpu->node};
+        seat_take(&scope->cores, &seat, cpu, i);
+        pair_fill(scope, pair, &seat, &plan->pair[i]);
+        reason_write(scope, &draft, i, &seat, plan->pair[i].reason);
     }
+    plan->count = workers;
 }
 
-int topology_plan_make(const struct topology *topology, unsigned workers,
-                       struct topology_plan *plan, char *text, size_t text_size)
+int topology_plan_make(const struct topology *topology, const struct topology_rules *rules,
+                       unsigned workers, struct topology_plan *plan, char *text, size_t text_size)
 {
-    struct draft draft;
+    struct scope scope;
     int rc = 0;
 
     *plan = (struct topology_plan){0};
     if (workers > TOPOLOGY_PAIRS_MAX)
         return topology_fail(text, text_size, "%u workers are too many; at most %d are possible",
                              workers, TOPOLOGY_PAIRS_MAX);
-    if (draft_make(topology, &draft) < 0)
-        return topology_fail(text, text_size, "no memory for the plan");
-
-    if (draft.cpu_count == 0)
-        rc = topology_fail(text, text_size,
-                           "no NUMA node has both CPUs and memory that are allowed; widen the CPU "
-                           "affinity (taskset) or the cgroup's cpuset.cpus and cpuset.mems");
-    else if (workers == 0)
-        rc = plan_by_node(topology, &draft, plan, text, text_size);
+    if (workers > 0 && rules && rules->count > 0)
+        return topology_fail(text, text_size,
+                             "%s:%u: [pair %s] names one worker of the plan, and a number of "
+                             "workers was asked for instead of it; use one of the two",
+                             rules->file, rules->rule[0].line, rules->rule[0].name);
+    if (scope_make(&scope, topology, rules, text, text_size) < 0)
+        return -1;
+    if (workers > 0)
+        plan_by_number(&scope, workers, plan);
     else
-        plan_by_number(topology, &draft, workers, plan);
-    draft_free(&draft);
+        rc = plan_by_devices(&scope, rules, plan, text, text_size);
+    scope_free(&scope);
     return rc;
 }

@@ -78,7 +78,8 @@ static int load_live(struct topology *topology, char *text, size_t text_size)
     return 0;
 }
 
-int topology_load(const char *xml, struct topology **topology, char *text, size_t text_size)
+int topology_load_rooted(const char *xml, const char *root, struct topology **topology, char *text,
+                         size_t text_size)
 {
     struct topology *made = calloc(1, sizeof(*made));
 
@@ -90,12 +91,18 @@ int topology_load(const char *xml, struct topology **topology, char *text, size_
     }
     int rc = xml ? load_file(made, xml, text, text_size) : load_live(made, text, text_size);
     if (rc < 0 || topology_nodes_fill(made, !xml, text, text_size) < 0 ||
-        topology_devices_fill(made, text, text_size) < 0) {
+        topology_devices_fill(made, root, text, text_size) < 0 ||
+        topology_branches_fill(made, text, text_size) < 0) {
         topology_free(made);
         return -1;
     }
     *topology = made;
     return 0;
+}
+
+int topology_load(const char *xml, struct topology **topology, char *text, size_t text_size)
+{
+    return topology_load_rooted(xml, xml ? NULL : "", topology, text, text_size);
 }
 
 void topology_free(struct topology *topology)
@@ -109,6 +116,8 @@ void topology_free(struct topology *topology)
     free(topology->sets);
     free(topology->node);
     free(topology->device);
+    free(topology->place);
+    free(topology->branch);
     if (topology->hwloc)
         hwloc_topology_destroy(topology->hwloc);
     hwloc_bitmap_free(topology->taken);
@@ -130,4 +139,10 @@ size_t topology_devices(const struct topology *topology, const struct topology_d
 {
     *devices = topology->device;
     return topology->device_count;
+}
+
+size_t topology_branches(const struct topology *topology, const struct topology_branch **branches)
+{
+    *branches = topology->branch;
+    return topology->branch_count;
 }

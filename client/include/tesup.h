@@ -69,7 +69,11 @@ typedef uint32_t tesup_remote_t;
 struct tesup_options {
     const char *socket;  /**< supervisor's socket; default `$TESUP_SOCKET`, then the default path */
     const char *segment; /**< name of this process's segment; default unique per process */
-    const char *pair;    /**< worker by pair, NIC or GPU name; default: the NUMA node we run on */
+    /** Which worker: a name of a pair or NIC (`mlx5_0+44:00.0`, `mlx5_0`), a GPU's bus id or UUID,
+     *  or `gpu:` with either or with an index (`gpu:0`, counted in `CUDA_VISIBLE_DEVICES` or,
+     * without it, by bus id as with `CUDA_DEVICE_ORDER=PCI_BUS_ID`), or `numa:` with a node
+     * (`numa:1`). Default: `$TESUP_PAIR`, then the NUMA node we run on. */
+    const char *pair;
     uint32_t slots; /**< in flight per channel: 16, 32 … 4096; 0: as the daemon says (1024) */
     uint32_t timeout_ms; /**< for attach and later control calls; default 10,000 */
     uint32_t flags;      /**< TESUP_SHARE_* */

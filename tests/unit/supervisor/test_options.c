@@ -146,6 +146,8 @@ static const struct sample samples[] = {
     {"handshake-timeout", "10ms", "9ms", "10ms..3600s"},
     {"endpoint-max", "65535", "0", "1..65535"},
     {"workers", "64", "65", "0..64"},
+    {"exclude", "mlx5_3, 0000:44:00.0", "", "empty"},
+    {"reserved-cpus", "0-3,8", "3-1", "numbers and ranges with commas"},
     {"fabric", "tcp", "TCP", "auto, tcp or local"},
     {"idle", "busy", "lazy", "adaptive, busy or sleep"},
     {"spin-us", "0", "50us", "microseconds"},
@@ -473,6 +475,8 @@ static void test_reference_parses(void **state)
     options_defaults(&defaults);
     if (config_text(text, size, &from_reference))
         fail_msg("%s", printed);
+    assert_string_equal(from_reference.rules.file, "x.conf");
+    memset(from_reference.rules.file, 0, sizeof(from_reference.rules.file));
     assert_memory_equal(&from_reference, &defaults, sizeof(defaults));
     for (size_t i = 0; i < OPTIONS_COUNT; i++)
         if (options_table[i].config)

@@ -48,7 +48,10 @@ static int run_command(struct fixture *f, const char *const *command)
 {
     struct run_daemon none = {.output = -1};
 
-    return run_job((char *const *)command, "/r/n.sock", f->signals, &f->before, &none);
+    const struct run_order order = {
+        .command = (char *const *)command, .socket = "/r/n.sock", .mask = &f->before};
+
+    return run_job(&order, f->signals, &none);
 }
 
 static int run_script(struct fixture *f, const char *script)
@@ -101,7 +104,9 @@ static void test_lost_supervisor(void **state)
         _exit(3);
     pid_t was = daemon.pid;
     close(output[1]);
-    assert_int_equal(run_job((char *const *)command, "/s", f->signals, &f->before, &daemon), 5);
+    const struct run_order order = {
+        .command = (char *const *)command, .socket = "/s", .mask = &f->before};
+    assert_int_equal(run_job(&order, f->signals, &daemon), 5);
     assert_int_equal(daemon.pid, 0);
     assert_int_equal(daemon.output, -1);
     assert_int_equal(waitpid(was, NULL, WNOHANG), -1);

@@ -93,15 +93,19 @@ static void long_list_of_cpus_is_whole(void **state)
 
 static void devices_are_listed(void **state)
 {
-    static const struct topology_device expected[] = {
-        {"0000:04:00.0", "0000:04:00.0", "gpu", 0},
-        {"0001:c1:00.0", "0001:c1:00.0", "gpu", 1},
-        {"ib0", "0000:08:00.0", "network", 0},
-        {"mlx5_0", "0000:08:00.0", "openfabrics", 0},
+    static const struct {
+        const char *name, *bus_id;
+        enum topology_kind kind;
+        int node;
+    } expected[] = {
+        {"0000:04:00.0", "0000:04:00.0", TOPOLOGY_KIND_GPU, 0},
+        {"0001:c1:00.0", "0001:c1:00.0", TOPOLOGY_KIND_GPU, 1},
+        {"mlx5_0", "0000:08:00.0", TOPOLOGY_KIND_RDMA, 0},
         {"eth??"
          "?0",
-         "0001:c2:00.1", "network", 1},
-        {"vnet0", "0002:01:00.0", "network", -1},
+         "0001:c2:00.1", TOPOLOGY_KIND_NETWORK, 1},
+        {"ib0", "0000:08:00.0", TOPOLOGY_KIND_NETWORK, 0},
+        {"vnet0", "0002:01:00.0", TOPOLOGY_KIND_NETWORK, -1},
     };
     const size_t count = sizeof(expected) / sizeof(expected[0]);
     struct topology *topology = fixture_load(FIXTURE("devices.xml"));
@@ -112,7 +116,7 @@ static void devices_are_listed(void **state)
     for (size_t i = 0; i < count; i++) {
         assert_string_equal(device[i].name, expected[i].name);
         assert_string_equal(device[i].bus_id, expected[i].bus_id);
-        assert_string_equal(device[i].kind, expected[i].kind);
+        assert_int_equal(device[i].kind, expected[i].kind);
         assert_int_equal(device[i].node, expected[i].node);
     }
     topology_free(topology);
