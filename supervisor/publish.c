@@ -61,9 +61,9 @@ void publish_worker_plan(struct worker_process *worker)
     life->numa_node = pair->node;
     PUBLISH_TEXT(life->name, pair->name);
     PUBLISH_TEXT(life->nic, pair->nic);
-    PUBLISH_TEXT(life->port, "");
+    PUBLISH_TEXT(life->port, pair->port);
     PUBLISH_TEXT(life->gpu, pair->gpu);
-    PUBLISH_TEXT(life->distance, "");
+    PUBLISH_TEXT(life->distance, topology_distance_name(pair->distance));
     PUBLISH_TEXT(life->fabric, pair_fabric(worker));
     PUBLISH_TEXT(life->cpus, pair->cpus);
     PUBLISH_TEXT(life->reason, pair->reason);
