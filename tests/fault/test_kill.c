@@ -31,12 +31,6 @@ static int test_setup(void **state)
     return 0;
 }
 
-static int test_teardown(void **state)
-{
-    job_kill_all();
-    return daemon_test_teardown(state);
-}
-
 static void daemons_stop(void)
 {
     daemon_stop(&left);
@@ -301,9 +295,9 @@ static void test_job_stopped(void **state)
     daemons_stop();
 }
 
-#define ON(test, fabric)                                                                  \
-    {                                                                                     \
-#test " over " fabric, test, test_setup, test_teardown, (void *)(uintptr_t)fabric \
+#define ON(test, fabric)                                                                         \
+    {                                                                                            \
+#test " over " fabric, test, test_setup, daemon_test_teardown, (void *)(uintptr_t)fabric \
     }
 
 int main(void)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/harness/job.h"
 #include "tests/harness/wait.h"
 
 #define DIRECTORY_FORM "/tmp/tesup-test-XXXXXX"
@@ -112,7 +113,7 @@ int daemon_test_teardown(void **state)
 {
     bool shown = false;
 
-    (void)state;
+    job_test_teardown(state);
     for (int i = 0; i < RUNNING_MAX; i++) {
         if (running[i] == 0)
             continue;

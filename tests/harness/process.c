@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,22 @@ unsigned process_memfd_count(pid_t pid)
         count += strstr(line, "/memfd:") != NULL;
     fclose(file);
     return count;
+}
+
+unsigned long process_anon_kib(pid_t pid)
+{
+    char path[32], line[256];
+    unsigned long kib = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, "RssAnon:", 8) == 0)
+            kib = strtoul(line + 8, NULL, 10);
+    fclose(file);
+    return kib;
 }
 
 /* Not from stat, which counts in ticks of 10 ms. */

@@ -328,13 +328,6 @@ static void channel_per_thread(void **state)
     party_detach(&party);
 }
 
-static int job_teardown(void **state)
-{
-    (void)state;
-    job_kill_all();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,7 +337,7 @@ int main(void)
         cmocka_unit_test(unknown_pair_is_named),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(segments_that_cannot_be_opened),
-        cmocka_unit_test_teardown(fork_harms_nobody, job_teardown),
+        cmocka_unit_test_teardown(fork_harms_nobody, job_test_teardown),
         cmocka_unit_test(many_attaches_leave_nothing),
         cmocka_unit_test(channel_per_thread),
     };
