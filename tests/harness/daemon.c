@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/harness/job.h"
+#include "tests/harness/process.h"
 #include "tests/harness/wait.h"
 
 #define DIRECTORY_FORM "/tmp/tesup-test-XXXXXX"
@@ -221,20 +222,7 @@ const char *daemon_config(const char *text)
 
 size_t daemon_workers(const struct daemon *daemon, pid_t pids[DAEMON_WORKERS])
 {
-    char path[64], line[256] = "";
-    char *at = line, *end;
-    size_t count = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)daemon->pid, (int)daemon->pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    if (!fgets(line, sizeof(line), file))
-        line[0] = '\0';
-    fclose(file);
-    for (long pid; count < DAEMON_WORKERS && (pid = strtol(at, &end, 10)) > 0; at = end)
-        pids[count++] = (pid_t)pid;
-    return count;
+    return process_children(daemon->pid, pids, DAEMON_WORKERS);
 }
 
 static void file_expect_gone(const char *path)

@@ -9,6 +9,24 @@
 #include <time.h>
 #include <unistd.h>
 
+size_t process_children(pid_t pid, pid_t *children, size_t max)
+{
+    char path[64], line[256] = "";
+    char *at = line, *end;
+    size_t count = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    fclose(file);
+    for (long child; count < max && (child = strtol(at, &end, 10)) > 0; at = end)
+        children[count++] = (pid_t)child;
+    return count;
+}
+
 unsigned process_fd_count(pid_t pid)
 {
     char path[32];
