@@ -103,8 +103,8 @@ static void test_cq_never_read(void **state)
     forge_attach(&forge, &left, NULL);
     nops_put(&forge, forge.map.slots);
     forge_publish(&forge);
-    wait_sleep_ms(50);
-    forge.sq.head = forge.sq.tail; /* the worker has taken them */
+    wait_word(&forge.map.header->sq_words.head, forge.sq.tail, "the worker takes the requests");
+    forge.sq.head = forge.sq.tail;
     nops_put(&forge, forge.map.slots);
     forge_publish(&forge);
     others_expect_unharmed();

@@ -365,6 +365,7 @@ static void test_never_reads_replies(void **state)
 
 static void test_many_attaches(void **state)
 {
+    struct wait wait = wait_begin("the first of them is gone", WAIT_MS);
     struct wire_message message;
     struct forge forge;
     size_t before;
@@ -372,7 +373,8 @@ static void test_many_attaches(void **state)
     (void)state;
     forge_attach(&forge, &left, NULL); /* what is made once is made */
     forge_leave(&forge);
-    wait_sleep_ms(100);
+    while (status_sessions(&left) > 1 || status_worker_count(&left, "sessions") > 1)
+        wait_step(&wait);
     before = descriptors();
     for (unsigned i = 0; i < ATTACHES; i++) {
         bool polite = i % 2 == 0;

@@ -58,6 +58,7 @@ static void test_files_of_the_supervisor(void **state)
 {
     struct tesup_session *sessions[ATTACHES_MAX];
     struct daemon daemon;
+    struct wait wait;
     size_t open;
     int count;
 
@@ -72,7 +73,9 @@ static void test_files_of_the_supervisor(void **state)
         expect_no_spin(daemon.pid);
         session_expect_alive(sessions[0]);
         sessions_end(sessions + 1, count);
-        wait_sleep_ms(200);
+        wait = wait_begin("the supervisor closes what it had for them", WAIT_MS);
+        while (process_fd_count(daemon.pid) > open)
+            wait_step(&wait);
     }
     limit_set(daemon.pid, RLIMIT_NOFILE, 1024);
     party_check(attach(&daemon, &sessions[1]), "attach with room");

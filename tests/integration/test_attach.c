@@ -11,6 +11,7 @@
 #include "tests/harness/job.h"
 #include "tests/harness/party.h"
 #include "tests/harness/process.h"
+#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 static struct daemon daemon_here;
@@ -241,6 +242,7 @@ static void attach_use_detach(void)
 
 static void many_attaches_leave_nothing(void **state)
 {
+    struct wait wait = wait_begin("the first of them are gone", WAIT_MS);
     struct footprint supervisor, worker, self;
     pid_t pids[DAEMON_WORKERS];
 
@@ -248,7 +250,8 @@ static void many_attaches_leave_nothing(void **state)
     for (int i = 0; i < 3; i++)
         attach_use_detach();
     assert_int_equal(daemon_workers(&daemon_here, pids), 1);
-    wait_sleep_ms(200);
+    while (status_sessions(&daemon_here) > 0 || status_worker_count(&daemon_here, "sessions") > 0)
+        wait_step(&wait);
     supervisor = footprint_of(daemon_here.pid);
     worker = footprint_of(pids[0]);
     self = footprint_of(getpid());
