@@ -94,7 +94,7 @@ static void log_show(const char *name)
     off_t size = lseek(fd, 0, SEEK_END);
     got = pread(fd, text, LOG_SHOWN, size > LOG_SHOWN ? size - LOG_SHOWN : 0);
     text[got > 0 ? got : 0] = '\0';
-    print_error("---- %s\n%s", path, text);
+    fprintf(stderr, "---- %s\n%s", path, text); /* print_error() would cut it after 1 KiB */
     close(fd);
 }
 
