@@ -234,10 +234,14 @@ static void test_usage_errors(void **state)
 
 static void test_help(void **state)
 {
+    static const char *const ways[] = {"--help", "-h", "local --help"};
+
     (void)state;
-    bench_run("--help");
-    command_expect_code(&run, 0);
-    command_expect_text(run.out, "--sizes=LIST");
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        bench_run(ways[i]);
+        command_expect_code(&run, 0);
+        command_expect_text(run.out, "--sizes=LIST");
+    }
 }
 
 static void test_no_supervisor(void **state)
