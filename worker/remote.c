@@ -20,11 +20,11 @@ static void remote_answer(struct remote *remote, int status, const char *text)
 }
 
 /* The open ends with an error: the supervisor forgets the handle, so nothing of it may stay. One
- * that was open before (or is being replayed after a restart) is the job's to close. */
+ * that was open before is the job's to close. */
 static void remote_reject(struct remote *remote, int status, const char *text)
 {
-    if (remote->open_id == 0) {
-        remote_on_gone(remote, remote->was_open ? TS_ERR_GONE : status);
+    if (remote->was_open) {
+        remote_on_gone(remote, TS_ERR_GONE);
         return;
     }
     remote_answer(remote, status, text);
@@ -96,6 +96,7 @@ int remote_add(struct session *session, const struct proto_remote *ask, uint32_t
     remote->session = session;
     remote->handle = ask->handle;
     remote->open_id = open_id;
+    remote->was_open = open_id == 0; /* over a worker of before, which died */
     remote->timer.fire = remote_on_timer;
     snprintf(remote->name, sizeof(remote->name), "%s", ask->name);
     list_init(&remote->link);
@@ -111,8 +112,9 @@ int remote_add(struct session *session, const struct proto_remote *ask, uint32_t
     rc = table_put(&session->remotes, ask->handle, remote);
     if (rc != TS_OK)
         goto err_free;
-    timer_set(&session->worker->timers, &remote->timer,
-              clock_now() + (ask->timeout_ms > 0 ? ask->timeout_ms : 10000) * CLOCK_NS_PER_MS);
+    if (open_id != 0)
+        timer_set(&session->worker->timers, &remote->timer,
+                  clock_now() + (ask->timeout_ms > 0 ? ask->timeout_ms : 10000) * CLOCK_NS_PER_MS);
     rc = remote_reach(remote, text, text_size);
     if (rc != TS_OK)
         goto err_table;
@@ -257,6 +259,7 @@ void remote_fail(struct remote *remote, int status, const char *text)
         return;
     }
     /* It may come back: only those who wait now are told that nothing was sent. */
+    remote_fire_watch(remote, status);
     remote_stop_requests(remote, status);
 }
 

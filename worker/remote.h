@@ -37,6 +37,8 @@ struct remote {
 };
 
 /* Opens; the supervisor's message `open_id` is answered when the peer answered. */
+/* With `open_id` 0 it was open at a worker of before: that it cannot be reached now is not final.
+ */
 int remote_add(struct session *session, const struct proto_remote *ask, uint32_t open_id,
                char *text, size_t text_size);
 int remote_close(struct session *session, uint32_t handle);

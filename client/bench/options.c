@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HELP_KEY_USAGE 0x81
+
 struct choice {
     const char *name;
     int value;
@@ -56,7 +58,7 @@ static const struct argp_option option_table[] = {
      "1 GiB, at least 16)",
      0},
     {"warmup", KEY_WARMUP, "N", 0,
-     "iterations before them, not timed, 0 to 10000000 (default: 100, at most iters / 10)", 0},
+     "iterations before them, not timed, 0 to 10000000 (default: 100, at most iters / 10 + 1)", 0},
     {"batch", KEY_BATCH, "N", 0, "blocks submitted together as one iteration (default: 1)", 0},
     {"depth", KEY_DEPTH, "N", 0,
      "iterations in flight at once (default: 1); batch x depth is at most 1024", 0},
@@ -272,11 +274,30 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* argp's own help has another letter than the other commands of tesup. */
+static const struct argp_option help_table[] = {
+    {"help", 'h', 0, 0, "show this text and exit", -1},
+    {"usage", HELP_KEY_USAGE, 0, 0, "show the options in short and exit", -1},
+    {0},
+};
+
+static error_t help_parse(int key, char *arg, struct argp_state *state)
+{
+    (void)arg;
+    if (key != 'h' && key != HELP_KEY_USAGE)
+        return ARGP_ERR_UNKNOWN;
+    argp_state_help(state, stdout, key == 'h' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE);
+    exit(EXIT_SUCCESS);
+}
+
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
+    static const struct argp help_argp = {.options = help_table, .parser = help_parse};
+    static const struct argp_child children[] = {{&help_argp, 0, NULL, -1}, {0}};
     static const struct argp argp = {
         .options = option_table,
         .parser = option_parse,
+        .children = children,
         .args_doc = "local\ntarget\ninitiator HOST:PORT/SEGMENT",
         .doc = "Measure READ and WRITE with their notifications, and check every byte.\v"
                "`local` starts two private supervisors and both jobs on this machine and removes "
@@ -297,7 +318,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
     for (uint64_t size = 4096; size <= (UINT64_C(64) << 20); size *= 2)
         options->sizes.size[options->sizes.count++] = size;
     argp_err_exit_status = OPTIONS_EXIT_USAGE;
-    argp_parse(&argp, argc, argv, 0, NULL, &parse);
+    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, &parse);
 }
 
 static const char *choice_name(const struct choice *choices, int value)

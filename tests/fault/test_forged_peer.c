@@ -11,19 +11,15 @@
 #include "shm/atomics.h"
 #include "shm/err.h"
 #include "shm/table.h"
-#include "tests/harness/load.h"
+#include "tests/fault/forged_fixture.h"
+#include "tests/harness/process.h"
 #include "tests/harness/rawpeer.h"
-#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 #define HANGUP_MS    3000u
 #define HANDSHAKE_MS 1000u
 #define MEMORY       65536u
 #define REQUEST      (3u << TABLE_INDEX_BITS | 5u) /* a handle of ours, as the worker sees it */
-
-static struct daemon left, right;
-static struct load *load;
-static pid_t worker;
 
 /* A job of `right` whose memory the forgers go for. */
 struct victim_board {
@@ -70,33 +66,20 @@ static void victim_run(void *argument)
 
 static int group_setup(void **state)
 {
-    if (daemon_group_setup(state) < 0)
+    if (forged_group_setup(state, &right, "--fabric tcp --handshake-timeout 1s") < 0)
         return -1;
-    daemon_start(&left, "left", "--fabric tcp");
-    daemon_start(&right, "right", "--fabric tcp --handshake-timeout 1s");
-    load = load_start(&left, &right, 1, PARTY_MEMORY_ALLOC);
     victim = job_board_create(sizeof(*victim));
     job_start(&victim_job, "victim", victim_run, victim);
     wait_word(&victim->ready, 1, "the victim");
-    worker = status_worker_ready(&right, 0);
     return 0;
 }
 
-static int group_teardown(void **state)
+static int victim_teardown(void **state)
 {
     atomic_publish(&victim->end, 1);
     job_expect_success(&victim_job, WAIT_MS);
-    load_stop_clean(load);
-    daemon_stop(&left);
-    daemon_stop(&right);
     job_board_free(victim, sizeof(*victim));
-    return daemon_group_teardown(state);
-}
-
-static void others_expect_unharmed(void)
-{
-    load_expect_progress(load);
-    assert_int_equal(status_worker_ready(&right, 0), worker);
+    return group_teardown(state);
 }
 
 /* ---- strangers ---- */
@@ -466,13 +449,13 @@ static void test_questions_without_end(void **state)
     opened = rawpeer_open(&peer, "victim", (uint32_t)geteuid(), 1);
     frame.open = opened.open;
     frame.region = victim->readable;
-    before = (long)status_memory_kib(worker);
+    before = (long)process_anon_kib(worker);
     until = wait_now_ms() + 2000;
     while (wait_now_ms() < until)
         if (send(peer.socket, &frame, sizeof(frame), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
             wait_sleep_ms(1);
     others_expect_unharmed();
-    after = (long)status_memory_kib(worker);
+    after = (long)process_anon_kib(worker);
     if (after - before > 32 * 1024)
         fail_msg("the worker grew by %ld KiB", after - before);
     rawpeer_close(&peer);
@@ -499,5 +482,5 @@ int main(void)
         cmocka_unit_test(test_questions_without_end),
     };
 
-    return cmocka_run_group_tests_name("forged peers", tests, group_setup, group_teardown);
+    return cmocka_run_group_tests_name("forged peers", tests, group_setup, victim_teardown);
 }

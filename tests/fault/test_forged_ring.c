@@ -12,42 +12,16 @@
 #include "shm/err.h"
 #include "shm/segment.h"
 #include "shm/table.h"
+#include "tests/fault/forged_fixture.h"
 #include "tests/harness/forge.h"
-#include "tests/harness/load.h"
-#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 #define HANGUP_MS 5000u
 #define MEMORY    65536u
 
-static struct daemon left, right;
-static struct load *load;
-static pid_t worker;
-
 static int group_setup(void **state)
 {
-    if (daemon_group_setup(state) < 0)
-        return -1;
-    daemon_start(&left, "left", "--fabric tcp");
-    daemon_start(&right, "right", "--fabric tcp");
-    load = load_start(&left, &right, 1, PARTY_MEMORY_ALLOC);
-    worker = status_worker_ready(&left, 0);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    load_stop_clean(load);
-    daemon_stop(&left);
-    daemon_stop(&right);
-    return daemon_group_teardown(state);
-}
-
-/* What is true after each forgery. */
-static void others_expect_unharmed(void)
-{
-    load_expect_progress(load);
-    assert_int_equal(status_worker_ready(&left, 0), worker);
+    return forged_group_setup(state, &left, "--fabric tcp");
 }
 
 static void forge_expect_killed(struct forge *forge, uint64_t killed_before)
@@ -129,8 +103,8 @@ static void test_cq_never_read(void **state)
     forge_attach(&forge, &left, NULL);
     nops_put(&forge, forge.map.slots);
     forge_publish(&forge);
-    wait_sleep_ms(50);
-    forge.sq.head = forge.sq.tail; /* the worker has taken them */
+    wait_word(&forge.map.header->sq_words.head, forge.sq.tail, "the worker takes the requests");
+    forge.sq.head = forge.sq.tail;
     nops_put(&forge, forge.map.slots);
     forge_publish(&forge);
     others_expect_unharmed();

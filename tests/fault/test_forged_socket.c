@@ -12,9 +12,9 @@
 
 #include "shm/err.h"
 #include "shm/segment.h"
+#include "tests/fault/forged_fixture.h"
 #include "tests/harness/forge.h"
-#include "tests/harness/load.h"
-#include "tests/harness/status.h"
+#include "tests/harness/process.h"
 #include "tests/harness/wait.h"
 
 #define HANGUP_MS  3000u
@@ -22,39 +22,15 @@
 #define MEMORY     65536u
 #define ATTACHES   (TEST_SANITIZED ? 1000u : 10000u)
 
-static struct daemon left, right;
-static struct load *load;
-static pid_t worker;
-
 static int group_setup(void **state)
 {
-    if (daemon_group_setup(state) < 0)
-        return -1;
-    daemon_start(&left, "left", "--fabric tcp");
-    daemon_start(&right, "right", "--fabric tcp");
-    load = load_start(&left, &right, 1, PARTY_MEMORY_ALLOC);
-    worker = status_worker_ready(&left, 0);
-    return 0;
-}
-
-static int group_teardown(void **state)
-{
-    load_stop_clean(load);
-    daemon_stop(&left);
-    daemon_stop(&right);
-    return daemon_group_teardown(state);
-}
-
-static void others_expect_unharmed(void)
-{
-    load_expect_progress(load);
-    assert_int_equal(status_worker_ready(&left, 0), worker);
+    return forged_group_setup(state, &left, "--fabric tcp");
 }
 
 /* Of the supervisor and its worker; answers in flight make it unsteady, so it must settle. */
 static size_t descriptors(void)
 {
-    return status_descriptors(left.pid) + status_descriptors(worker);
+    return process_fd_count(left.pid) + process_fd_count(worker);
 }
 
 static void descriptors_expect(size_t before)
@@ -392,6 +368,7 @@ static void test_never_reads_replies(void **state)
 
 static void test_many_attaches(void **state)
 {
+    struct wait wait = wait_begin("the first of them is gone", WAIT_MS);
     struct wire_message message;
     struct forge forge;
     size_t before;
@@ -399,7 +376,8 @@ static void test_many_attaches(void **state)
     (void)state;
     forge_attach(&forge, &left, NULL); /* what is made once is made */
     forge_leave(&forge);
-    wait_sleep_ms(100);
+    while (status_sessions(&left) > 1 || status_worker_count(&left, "sessions") > 1)
+        wait_step(&wait);
     before = descriptors();
     for (unsigned i = 0; i < ATTACHES; i++) {
         bool polite = i % 2 == 0;

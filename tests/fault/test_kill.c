@@ -31,12 +31,6 @@ static int test_setup(void **state)
     return 0;
 }
 
-static int test_teardown(void **state)
-{
-    job_kill_all();
-    return daemon_test_teardown(state);
-}
-
 static void daemons_stop(void)
 {
     daemon_stop(&left);
@@ -124,13 +118,29 @@ static void test_both_workers_killed(void **state)
 
     (void)state;
     for (int i = 0; i < KILLS; i++) {
-        kill(status_worker_ready(&left, 0), SIGKILL);
-        kill(status_worker_ready(&right, 0), SIGKILL);
-        wait_sleep_ms(50);
+        pid_t pids[2] = {status_worker_ready(&left, 0), status_worker_ready(&right, 0)};
+
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(kill(pids[j], SIGKILL), 0);
+        for (int j = 0; j < 2; j++)
+            wait_pid_gone(pids[j], WAIT_MS);
         load_expect_progress(load);
     }
     load_stop(load);
     daemons_stop();
+}
+
+/* Until `left` has that many requests in flight, and its stopped peer has answered the last one. */
+static void in_flight_wait(uint64_t count)
+{
+    struct wait wait = wait_begin("every request is in flight", WAIT_MS);
+    uint64_t before, now = status_worker_count(&left, "completions");
+
+    do {
+        wait_step(&wait);
+        before = now;
+        now = status_worker_count(&left, "completions");
+    } while (now != before || status_worker_count(&left, "in_flight") != count);
 }
 
 /* The peer is stopped, so that requests are in flight for sure: their outcome is unknown, once
@@ -143,7 +153,7 @@ static void test_requests_in_flight(void **state)
 
     (void)state;
     assert_int_equal(kill(peer, SIGSTOP), 0);
-    wait_sleep_ms(300);
+    in_flight_wait(2 * LOAD_SLOTS);
     worker_kill(&left);
     while (load_sum_uncertain(load) < 2 * LOAD_SLOTS)
         wait_step(&wait);
@@ -301,9 +311,9 @@ static void test_job_stopped(void **state)
     daemons_stop();
 }
 
-#define ON(test, fabric)                                                                  \
-    {                                                                                     \
-#test " over " fabric, test, test_setup, test_teardown, (void *)(uintptr_t)fabric \
+#define ON(test, fabric)                                                                         \
+    {                                                                                            \
+#test " over " fabric, test, test_setup, daemon_test_teardown, (void *)(uintptr_t)fabric \
     }
 
 int main(void)

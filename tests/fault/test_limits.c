@@ -14,76 +14,25 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "shm/atomics.h"
+#include "tests/fault/limit_fixture.h"
 #include "tests/harness/load.h"
+#include "tests/harness/namespace.h"
+#include "tests/harness/process.h"
 #include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
-#define MIB          (UINT64_C(1) << 20)
 #define ATTACHES_MAX 100
 #define IDLE_MS      1000u
 #define IDLE_CPU_MS  150u /* of it: more is spinning */
 
-static int test_teardown(void **state)
-{
-    job_kill_all();
-    return daemon_test_teardown(state);
-}
-
-static void error_expect(int code, int expected, const char *part)
-{
-    party_expect(code, expected);
-    if (!strstr(tesup_last_error(), part))
-        fail_msg("'%s' is not in: %s", part, tesup_last_error());
-}
-
-/* The soft limit only: it can be raised again without any right. */
-static void limit_set(pid_t pid, int resource, rlim_t value)
-{
-    struct rlimit limit;
-
-    assert_int_equal(prlimit(pid, (__rlimit_resource_t)resource, NULL, &limit), 0);
-    limit.rlim_cur = value < limit.rlim_max ? value : limit.rlim_max;
-    assert_int_equal(prlimit(pid, (__rlimit_resource_t)resource, &limit, NULL), 0);
-}
-
-static int attach(const struct daemon *daemon, struct tesup_session **session)
-{
-    const struct tesup_options options = {.socket = daemon->socket, .timeout_ms = 3000};
-
-    return tesup_attach(&options, session);
-}
-
 /* ---- files ---- */
-
-/* User and system time: fields 14 and 15 of /proc/PID/stat. */
-static uint64_t cpu_ms(pid_t pid)
-{
-    char path[32], line[512];
-    char *at;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    fclose(file);
-    at = strrchr(line, ')'); /* ends field 2 */
-    for (int field = 2; field < 14; field++) {
-        at = strchr(at + 1, ' ');
-        assert_non_null(at);
-    }
-    uint64_t ticks = strtoul(at, &at, 10);
-    ticks += strtoul(at, &at, 10);
-    return ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-}
 
 static void expect_no_spin(pid_t pid)
 {
-    uint64_t before = cpu_ms(pid);
+    uint64_t before = process_cpu_ms(pid);
 
     wait_sleep_ms(IDLE_MS);
-    assert_true(cpu_ms(pid) - before < IDLE_CPU_MS);
+    assert_true(process_cpu_ms(pid) - before < IDLE_CPU_MS);
 }
 
 /* Attaches until it is refused; how often it went well. */
@@ -105,18 +54,11 @@ static void sessions_end(struct tesup_session **sessions, int count)
         tesup_detach(sessions[--count]);
 }
 
-/* A session that was there before works as if nothing was wrong. */
-static void session_expect_alive(struct tesup_session *session)
-{
-    const struct tesup_request nop = {.op = TESUP_OP_NOP};
-
-    party_check(party_do(tesup_channel_main(session), &nop).status, "NOP");
-}
-
 static void test_files_of_the_supervisor(void **state)
 {
     struct tesup_session *sessions[ATTACHES_MAX];
     struct daemon daemon;
+    struct wait wait;
     size_t open;
     int count;
 
@@ -124,14 +66,16 @@ static void test_files_of_the_supervisor(void **state)
     daemon_start(&daemon, "files", "--fabric tcp");
     status_worker_ready(&daemon, 0);
     party_check(attach(&daemon, &sessions[0]), "attach");
-    open = status_descriptors(daemon.pid);
+    open = process_fd_count(daemon.pid);
     for (rlim_t more = 1; more < 8; more++) { /* every step of an attach is short of one once */
         limit_set(daemon.pid, RLIMIT_NOFILE, open + more);
         count = attach_until_refused(&daemon, sessions + 1, TESUP_ERR_LIMIT, "RLIMIT_NOFILE");
         expect_no_spin(daemon.pid);
         session_expect_alive(sessions[0]);
         sessions_end(sessions + 1, count);
-        wait_sleep_ms(200);
+        wait = wait_begin("the supervisor closes what it had for them", WAIT_MS);
+        while (process_fd_count(daemon.pid) > open)
+            wait_step(&wait);
     }
     limit_set(daemon.pid, RLIMIT_NOFILE, 1024);
     party_check(attach(&daemon, &sessions[1]), "attach with room");
@@ -150,7 +94,7 @@ static void test_files_of_the_worker(void **state)
     daemon_start(&daemon, "files", "--fabric tcp");
     worker = status_worker_ready(&daemon, 0);
     party_check(attach(&daemon, &sessions[0]), "attach");
-    open = status_descriptors(worker);
+    open = process_fd_count(worker);
     for (rlim_t more = 0; more < 5; more++) {
         int count;
 
@@ -180,7 +124,7 @@ static void test_files_for_a_region(void **state)
     pids[1] = worker;
     party_check(attach(&daemon, &session), "attach");
     for (int i = 0; i < 2; i++) {
-        limit_set(pids[i], RLIMIT_NOFILE, status_descriptors(pids[i]));
+        limit_set(pids[i], RLIMIT_NOFILE, process_fd_count(pids[i]));
         int count = 0, code;
 
         /* Numbers below the limit may be free. */
@@ -256,64 +200,6 @@ static void test_locked_memory(void **state)
     daemon_stop(&right);
 }
 
-/* ---- address space ---- */
-
-static uint64_t address_space(pid_t pid)
-{
-    char path[32], line[128];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    fclose(file);
-    return strtoul(line, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void small_space_run(void *argument)
-{
-    const struct daemon *daemon = argument;
-    struct tesup_session *session;
-    tesup_region_t region;
-    void *address;
-
-    party_check(attach(daemon, &session), "attach");
-    limit_set(0, RLIMIT_AS, address_space(getpid()) + 32 * MIB);
-    error_expect(tesup_mem_alloc(session, 256 * MIB, 0, &address, &region), TESUP_ERR_NO_MEMORY,
-                 "RLIMIT_AS");
-    party_check(tesup_mem_alloc(session, MIB, 0, &address, &region), "1 MiB");
-    session_expect_alive(session);
-    tesup_detach(session);
-}
-
-static void test_address_space(void **state)
-{
-    struct tesup_session *session;
-    struct daemon daemon;
-    tesup_region_t region;
-    struct job job;
-    void *address;
-    pid_t worker;
-
-    (void)state;
-    if (TEST_SANITIZED)
-        skip(); /* a sanitizer needs all of it */
-    daemon_start(&daemon, "space", "--fabric tcp");
-    worker = status_worker_ready(&daemon, 0);
-    job_start(&job, "job with little space", small_space_run, &daemon);
-    job_expect_success(&job, WAIT_MS);
-    party_check(attach(&daemon, &session), "attach");
-    limit_set(worker, RLIMIT_AS, address_space(worker) + 32 * MIB);
-    error_expect(tesup_mem_alloc(session, 256 * MIB, 0, &address, &region), TESUP_ERR_NO_MEMORY,
-                 "RLIMIT_AS");
-    party_check(tesup_mem_alloc(session, MIB, 0, &address, &region), "1 MiB");
-    session_expect_alive(session);
-    tesup_detach(session);
-    assert_int_equal(status_worker_ready(&daemon, 0), worker);
-    daemon_stop(&daemon);
-}
-
 /* ---- limits of the configuration ---- */
 
 static void test_sessions(void **state)
@@ -364,13 +250,12 @@ static void test_channels_and_regions(void **state)
 /* ---- /dev/shm ---- */
 
 /* A private mount of one page, which is full.  Only in this process and its children. */
-static bool shm_fill(void)
+static void shm_fill(void)
 {
     char bytes[4096] = {1};
     int fd;
 
-    if (unshare(CLONE_NEWNS) < 0)
-        return false; /* not root */
+    namespace_enter(CLONE_NEWNS);
     assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
     assert_int_equal(mount("tiny", "/dev/shm", "tmpfs", 0, "size=4096"), 0);
     fd = open("/dev/shm/full", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -379,7 +264,6 @@ static bool shm_fill(void)
     assert_int_equal(write(fd, bytes, 1), -1);
     assert_int_equal(errno, ENOSPC);
     close(fd);
-    return true;
 }
 
 /* A file that has no pages and gets none: whoever touches it gets SIGBUS, so nobody may. */
@@ -420,8 +304,7 @@ static void test_full_shm(void **state)
     struct daemon left, right;
 
     (void)state;
-    if (!shm_fill())
-        skip();
+    shm_fill();
     for (size_t i = 0; i < 2; i++) {
         struct load *load;
         pid_t worker;
@@ -440,7 +323,7 @@ static void test_full_shm(void **state)
     }
 }
 
-#define TEST(test) cmocka_unit_test_teardown(test, test_teardown)
+#define TEST(test) cmocka_unit_test_teardown(test, daemon_test_teardown)
 
 int main(void)
 {
@@ -450,7 +333,6 @@ int main(void)
         TEST(test_files_for_a_region),
         TEST(test_file_size),
         TEST(test_locked_memory),
-        TEST(test_address_space),
         TEST(test_sessions),
         TEST(test_channels_and_regions),
         TEST(test_full_shm), /* last: /dev/shm stays full for this process */

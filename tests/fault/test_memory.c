@@ -52,13 +52,6 @@ static int group_setup(void **state)
     return site_group_setup(state);
 }
 
-static int test_teardown(void **state)
-{
-    (void)state;
-    job_kill_all();
-    return 0;
-}
-
 /* ---- memory that can vanish ---- */
 
 struct memory {
@@ -411,10 +404,10 @@ static void test_exec(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_tcp, test_teardown),
-        cmocka_unit_test_teardown(test_local, test_teardown),
-        cmocka_unit_test_teardown(test_one_worker, test_teardown),
-        cmocka_unit_test_teardown(test_exec, test_teardown),
+        cmocka_unit_test_teardown(test_tcp, job_test_teardown),
+        cmocka_unit_test_teardown(test_local, job_test_teardown),
+        cmocka_unit_test_teardown(test_one_worker, job_test_teardown),
+        cmocka_unit_test_teardown(test_exec, job_test_teardown),
     };
 
     if (argc == 2 && strcmp(argv[1], "image") == 0)

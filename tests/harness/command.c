@@ -1,9 +1,4 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/harness/test.h"
 
 #include "tests/harness/command.h"
 
@@ -16,11 +11,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "tests/harness/wait.h"
+
 #define WORDS_MAX    40
-#define LEFT_STEPS   300 /* of 10 ms, for the last process to go */
+#define LEFT_MS      3000 /* for the last process to go */
 #define SCRATCH_FORM "/tmp/tesup-test-XXXXXX"
 
 static char scratch[sizeof(SCRATCH_FORM)];
@@ -151,18 +147,16 @@ const char *command_scratch(void)
 
 void command_expect_nothing_left(void)
 {
-    const struct timespec step = {.tv_nsec = 10000000};
     DIR *dir = opendir(scratch);
     struct dirent *entry;
-    pid_t left = 0;
 
     assert_non_null(dir);
     while ((entry = readdir(dir)))
         if (entry->d_name[0] != '.')
             fail_msg("%s/%s was left behind", scratch, entry->d_name);
     closedir(dir);
-    for (int i = 0; i < LEFT_STEPS && (left = waitpid(-1, NULL, WNOHANG)) >= 0; i++)
-        nanosleep(&step, NULL);
-    assert_int_equal(left, -1);
+    struct wait wait = wait_begin("the end of the last process", LEFT_MS);
+    while (waitpid(-1, NULL, WNOHANG) >= 0)
+        wait_step(&wait);
     assert_int_equal(errno, ECHILD);
 }

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/harness/job.h"
+#include "tests/harness/process.h"
 #include "tests/harness/wait.h"
 
 #define DIRECTORY_FORM "/tmp/tesup-test-XXXXXX"
@@ -92,7 +94,7 @@ static void log_show(const char *name)
     off_t size = lseek(fd, 0, SEEK_END);
     got = pread(fd, text, LOG_SHOWN, size > LOG_SHOWN ? size - LOG_SHOWN : 0);
     text[got > 0 ? got : 0] = '\0';
-    print_error("---- %s\n%s", path, text);
+    fprintf(stderr, "---- %s\n%s", path, text); /* print_error() would cut it after 1 KiB */
     close(fd);
 }
 
@@ -112,7 +114,7 @@ int daemon_test_teardown(void **state)
 {
     bool shown = false;
 
-    (void)state;
+    job_test_teardown(state);
     for (int i = 0; i < RUNNING_MAX; i++) {
         if (running[i] == 0)
             continue;
@@ -220,20 +222,7 @@ const char *daemon_config(const char *text)
 
 size_t daemon_workers(const struct daemon *daemon, pid_t pids[DAEMON_WORKERS])
 {
-    char path[64], line[256] = "";
-    char *at = line, *end;
-    size_t count = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)daemon->pid, (int)daemon->pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    if (!fgets(line, sizeof(line), file))
-        line[0] = '\0';
-    fclose(file);
-    for (long pid; count < DAEMON_WORKERS && (pid = strtol(at, &end, 10)) > 0; at = end)
-        pids[count++] = (pid_t)pid;
-    return count;
+    return process_children(daemon->pid, pids, DAEMON_WORKERS);
 }
 
 static void file_expect_gone(const char *path)

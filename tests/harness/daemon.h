@@ -22,8 +22,8 @@ struct daemon {
  */
 int daemon_group_setup(void **state);
 int daemon_group_teardown(void **state);
-/* Tear-down of a test that starts its own daemons: one that still runs shows its log and is killed.
- */
+/* Tear-down of a test that starts its own daemons: jobs that still run are killed, so are daemons
+ * after they have shown their log. */
 int daemon_test_teardown(void **state);
 const char *daemon_directory(void);
 

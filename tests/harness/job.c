@@ -68,8 +68,9 @@ void job_kill(struct job *job)
     assert_int_equal(job_end(job, WAIT_MS), 128 + SIGKILL);
 }
 
-void job_kill_all(void)
+int job_test_teardown(void **state)
 {
+    (void)state;
     for (int i = 0; i < JOBS_MAX; i++) {
         if (running[i] == 0)
             continue;
@@ -77,6 +78,7 @@ void job_kill_all(void)
         waitpid(running[i], NULL, 0);
         running[i] = 0;
     }
+    return 0;
 }
 
 void *job_board_create(size_t size)

@@ -16,8 +16,9 @@ void job_start(struct job *job, const char *label, job_function *function, void 
 /* The job must end by itself, with success, within `ms`. */
 void job_expect_success(struct job *job, unsigned ms);
 void job_kill(struct job *job);
-/* Tear-down of a test: kills what still runs. */
-void job_kill_all(void);
+/* Tear-down of a test whose daemons stay: kills the jobs that still run.  Part of
+ * daemon_test_teardown. */
+int job_test_teardown(void **state);
 
 /* Zeroed memory that the test and its jobs share. */
 void *job_board_create(size_t size);

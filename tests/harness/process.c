@@ -4,9 +4,28 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+size_t process_children(pid_t pid, pid_t *children, size_t max)
+{
+    char path[64], line[256] = "";
+    char *at = line, *end;
+    size_t count = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    fclose(file);
+    for (long child; count < max && (child = strtol(at, &end, 10)) > 0; at = end)
+        children[count++] = (pid_t)child;
+    return count;
+}
 
 unsigned process_fd_count(pid_t pid)
 {
@@ -37,6 +56,22 @@ unsigned process_memfd_count(pid_t pid)
         count += strstr(line, "/memfd:") != NULL;
     fclose(file);
     return count;
+}
+
+unsigned long process_anon_kib(pid_t pid)
+{
+    char path[32], line[256];
+    unsigned long kib = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, "RssAnon:", 8) == 0)
+            kib = strtoul(line + 8, NULL, 10);
+    fclose(file);
+    return kib;
 }
 
 /* Not from stat, which counts in ticks of 10 ms. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tests/harness/command.h"
-#include "tests/harness/process.h"
 #include "tests/harness/wait.h"
 
 json_t *status_document(const struct daemon *daemon)
@@ -133,25 +132,4 @@ size_t status_sessions(const struct daemon *daemon)
 
     json_decref(status);
     return count;
-}
-
-size_t status_descriptors(pid_t pid)
-{
-    return process_fd_count(pid);
-}
-
-unsigned long status_memory_kib(pid_t pid)
-{
-    char path[32], line[256];
-    unsigned long kib = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file))
-        if (strncmp(line, "RssAnon:", 8) == 0)
-            kib = strtoul(line + 8, NULL, 10);
-    fclose(file);
-    return kib;
 }

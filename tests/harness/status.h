@@ -25,9 +25,5 @@ void status_worker_state_wait(const struct daemon *daemon, const char *state, un
 /* Waits until a worker is ready that is not `old`; its pid. */
 pid_t status_worker_ready(const struct daemon *daemon, pid_t old);
 size_t status_sessions(const struct daemon *daemon);
-/* Open descriptors of a process. */
-size_t status_descriptors(pid_t pid);
-/* Resident memory of a process. */
-unsigned long status_memory_kib(pid_t pid);
 
 #endif

@@ -11,6 +11,7 @@
 #include "tests/harness/job.h"
 #include "tests/harness/party.h"
 #include "tests/harness/process.h"
+#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 static struct daemon daemon_here;
@@ -241,6 +242,7 @@ static void attach_use_detach(void)
 
 static void many_attaches_leave_nothing(void **state)
 {
+    struct wait wait = wait_begin("the first of them are gone", WAIT_MS);
     struct footprint supervisor, worker, self;
     pid_t pids[DAEMON_WORKERS];
 
@@ -248,7 +250,8 @@ static void many_attaches_leave_nothing(void **state)
     for (int i = 0; i < 3; i++)
         attach_use_detach();
     assert_int_equal(daemon_workers(&daemon_here, pids), 1);
-    wait_sleep_ms(200);
+    while (status_sessions(&daemon_here) > 0 || status_worker_count(&daemon_here, "sessions") > 0)
+        wait_step(&wait);
     supervisor = footprint_of(daemon_here.pid);
     worker = footprint_of(pids[0]);
     self = footprint_of(getpid());
@@ -328,13 +331,6 @@ static void channel_per_thread(void **state)
     party_detach(&party);
 }
 
-static int job_teardown(void **state)
-{
-    (void)state;
-    job_kill_all();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,7 +340,7 @@ int main(void)
         cmocka_unit_test(unknown_pair_is_named),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(segments_that_cannot_be_opened),
-        cmocka_unit_test_teardown(fork_harms_nobody, job_teardown),
+        cmocka_unit_test_teardown(fork_harms_nobody, job_test_teardown),
         cmocka_unit_test(many_attaches_leave_nothing),
         cmocka_unit_test(channel_per_thread),
     };

@@ -1,21 +1,18 @@
 /* `tesup bench local` as a user runs it: its report, its checks, its refusals, and what it leaves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/harness/test.h"
 
 #include <jansson.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/harness/command.h"
+#include "tests/harness/process.h"
+#include "tests/harness/wait.h"
 
-#define BENCH TESUP_BIN_DIR "/tesup bench "
+#define BENCH          TESUP_BIN_DIR "/tesup bench "
+#define BENCH_CHILDREN 4 /* two supervisors, target, initiator */
 
 static struct command run;
 
@@ -237,10 +234,14 @@ static void test_usage_errors(void **state)
 
 static void test_help(void **state)
 {
+    static const char *const ways[] = {"--help", "-h", "local --help"};
+
     (void)state;
-    bench_run("--help");
-    command_expect_code(&run, 0);
-    command_expect_text(run.out, "--sizes=LIST");
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        bench_run(ways[i]);
+        command_expect_code(&run, 0);
+        command_expect_text(run.out, "--sizes=LIST");
+    }
 }
 
 static void test_no_supervisor(void **state)
@@ -254,20 +255,33 @@ static void test_no_supervisor(void **state)
     command_expect_text(run.err, "/nonexistent/tesup.sock");
 }
 
-/* Interrupted early, and in the middle of a row. */
+/* Until `tesup bench local` has that many of its four processes, and the last one works. */
+static void progress_wait(size_t children, uint64_t cpu_ms)
+{
+    struct wait wait = wait_begin("the processes of `tesup bench local`", WAIT_MS);
+    pid_t pids[BENCH_CHILDREN];
+
+    while (process_children(run.pid, pids, BENCH_CHILDREN) < children ||
+           process_cpu_ms(pids[children - 1]) < cpu_ms)
+        wait_step(&wait);
+}
+
+/* Interrupted before its supervisors are there, before its jobs are, and in the middle of a row. */
 static void test_signal_cleans_up(void **state)
 {
-    static const long delays_ns[] = {20000000, 150000000, 800000000};
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const struct {
+        int number;
+        size_t children;
+        uint64_t cpu_ms;
+    } signals[] = {{SIGINT, 1, 0}, {SIGTERM, 2, 0}, {SIGHUP, BENCH_CHILDREN, 100}};
 
     (void)state;
-    for (size_t i = 0; i < 3; i++) {
-        const struct timespec delay = {.tv_nsec = delays_ns[i]};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         command_start(&run, BENCH "local --sizes 4K --iters 10000000");
-        nanosleep(&delay, NULL);
-        kill(run.pid, signals[i]);
+        progress_wait(signals[i].children, signals[i].cpu_ms);
+        kill(run.pid, signals[i].number);
         command_end(&run);
-        command_expect_code(&run, 128 + signals[i]);
+        command_expect_code(&run, 128 + signals[i].number);
         command_expect_nothing_left();
     }
 }

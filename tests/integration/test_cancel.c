@@ -4,43 +4,18 @@
 #include <signal.h>
 #include <string.h>
 
-#include "tests/harness/party.h"
-#include "tests/harness/site.h"
 #include "tests/harness/wait.h"
+#include "tests/integration/duo_fixture.h"
 
-#define MIB      (UINT64_C(1) << 20)
 #define BULK     (64 * MIB)
 #define QUEUED   4u
 #define WATCH_MS 60u /* how long nothing may change after the completion */
 
-struct duo {
-    struct party left, right;
-    struct party_region local, target;
-    struct tesup_request request; /* a WRITE of BULK */
-};
-
-static void duo_begin(struct duo *duo, const struct site *site)
+static void bulk_begin(struct duo *duo, const struct site *site)
 {
-    party_attach(&duo->left, site->left, NULL);
-    party_attach(&duo->right, site->right, NULL);
-    party_region_create(&duo->left, PARTY_MEMORY_ALLOC, BULK, TESUP_ACCESS_REMOTE_WRITE,
-                        &duo->local);
-    party_region_create(&duo->right, PARTY_MEMORY_ALLOC, BULK,
-                        TESUP_ACCESS_REMOTE_READ | TESUP_ACCESS_REMOTE_WRITE, &duo->target);
+    duo_begin(duo, site, BULK);
     memset(duo->local.bytes, 0x11, BULK);
-    memset(duo->target.bytes, 0x22, BULK);
-    duo->request = (struct tesup_request){
-        .op = TESUP_OP_WRITE,
-        .remote = party_open(&duo->left, tesup_segment_name(duo->right.session)),
-        .local_region = duo->local.handle,
-        .remote_region = duo->target.handle,
-        .length = BULK};
-}
-
-static void duo_end(struct duo *duo)
-{
-    party_detach(&duo->left);
-    party_detach(&duo->right);
+    memset(duo->remote.bytes, 0x22, BULK);
 }
 
 /* Fills where bytes would land and watches it: bytes on their way would show. */
@@ -96,7 +71,7 @@ static void cancel_all(struct duo *duo, uint32_t op, unsigned after_ms)
         }
     }
     assert_true(cancelled > 0);
-    landing_expect_quiet(op == TESUP_OP_WRITE ? duo->target.bytes : duo->local.bytes);
+    landing_expect_quiet(op == TESUP_OP_WRITE ? duo->remote.bytes : duo->local.bytes);
     no_more_completions(&duo->left);
     party_expect(tesup_cancel(duo->left.channel, ticket[0]), TESUP_ERR_GONE);
     duo_expect_works(duo);
@@ -109,7 +84,7 @@ static void cancel_of_running_and_queued(void **state)
 
     (void)state;
     for (int i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        bulk_begin(&duo, &sites[i]);
         for (size_t j = 0; j < 2; j++) {
             cancel_all(&duo, TESUP_OP_WRITE, pauses[j]);
             cancel_all(&duo, TESUP_OP_READ, pauses[j]);
@@ -134,7 +109,7 @@ static void deadline_all(struct duo *duo, uint32_t op)
         }
     }
     assert_true(late > 0); /* nobody moves 256 MiB in 4 ms */
-    landing_expect_quiet(op == TESUP_OP_WRITE ? duo->target.bytes : duo->local.bytes);
+    landing_expect_quiet(op == TESUP_OP_WRITE ? duo->remote.bytes : duo->local.bytes);
     no_more_completions(&duo->left);
     duo_expect_works(duo);
 }
@@ -145,7 +120,7 @@ static void deadline_of_running_and_queued(void **state)
 
     (void)state;
     for (int i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        bulk_begin(&duo, &sites[i]);
         deadline_all(&duo, TESUP_OP_WRITE);
         deadline_all(&duo, TESUP_OP_READ);
         duo_end(&duo);
@@ -164,7 +139,7 @@ static void waiting_for_a_dead_peer(void **state)
 
     (void)state;
     daemon_start(&daemon, "dead", "--fabric tcp");
-    duo_begin(&duo, &site);
+    bulk_begin(&duo, &site);
     duo_expect_works(&duo);
     daemon_kill(&daemon);
     uint64_t ticket = party_submit(duo.left.channel, &duo.request);
@@ -194,7 +169,7 @@ static void stopped_peer_within_deadline(void **state)
     pid_t worker[DAEMON_WORKERS];
 
     (void)state;
-    duo_begin(&duo, &sites[SITE_TCP]);
+    bulk_begin(&duo, &sites[SITE_TCP]);
     assert_int_equal(daemon_workers(sites[SITE_TCP].right, worker), 1);
     kill(worker[0], SIGSTOP);
     duo.request.deadline_ms = 200;
@@ -207,7 +182,7 @@ static void stopped_peer_within_deadline(void **state)
         if (done.status != TESUP_ERR_UNCERTAIN) /* the connection had to be given up */
             party_expect(done.status, TESUP_ERR_TIMEOUT);
     }
-    landing_expect_quiet(duo.target.bytes);
+    landing_expect_quiet(duo.remote.bytes);
     no_more_completions(&duo.left);
     duo.request.deadline_ms = 5000;
     duo.request.length = 4096;

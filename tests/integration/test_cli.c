@@ -16,6 +16,7 @@
 
 #include "tests/harness/command.h"
 #include "tests/harness/daemon.h"
+#include "tests/harness/namespace.h"
 #include "tests/harness/party.h"
 #include "tests/harness/wait.h"
 
@@ -132,7 +133,9 @@ static void ipv6_literal_works(void **state)
 {
     (void)state;
     if (!host_has_ipv6())
-        skip();
+        namespace_enter_loopback();
+    if (!host_has_ipv6())
+        fail_msg("this kernel has no IPv6: boot it without ipv6.disable=1");
     serve_expect_reachable("[::1]:0", "[::1]:");
 }
 

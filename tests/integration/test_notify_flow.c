@@ -138,7 +138,7 @@ static void order_reap(struct order *order, uint32_t sender)
 static void order_run(const struct site *site)
 {
     struct order order;
-    struct wait wait = wait_begin("the last notification", WAIT_MS);
+    struct wait wait = wait_begin("the next notification", WAIT_MS);
 
     order_begin(&order, site);
     while (order.seen[0] < ORDER_COUNT || order.seen[1] < ORDER_COUNT ||
@@ -154,7 +154,9 @@ static void order_run(const struct site *site)
             order_reap(&order, i);
         }
         order_hear(&order);
-        if (!moved)
+        if (moved) /* how long all of it may take depends on the machine */
+            wait = wait_begin(wait.what, WAIT_MS);
+        else
             wait_step(&wait);
     }
     party_expect_silence(order.right.channel, 20);

@@ -14,13 +14,6 @@
 #define MIB          (UINT64_C(1) << 20)
 #define SEGMENT_NAME 320
 
-static int test_teardown(void **state)
-{
-    (void)state;
-    job_kill_all();
-    return 0;
-}
-
 #define MATRIX_SIZE   (MIB + 8192)
 #define MATRIX_SOURCE 1u /* seed of what is there to be read */
 
@@ -218,9 +211,9 @@ static void memory_kinds_within_worker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(memory_kinds_over_tcp, test_teardown),
-        cmocka_unit_test_teardown(memory_kinds_over_local, test_teardown),
-        cmocka_unit_test_teardown(memory_kinds_within_worker, test_teardown),
+        cmocka_unit_test_teardown(memory_kinds_over_tcp, job_test_teardown),
+        cmocka_unit_test_teardown(memory_kinds_over_local, job_test_teardown),
+        cmocka_unit_test_teardown(memory_kinds_within_worker, job_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, site_group_setup, site_group_teardown);

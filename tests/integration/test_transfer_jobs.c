@@ -15,13 +15,6 @@
 #define MIB          (UINT64_C(1) << 20)
 #define SEGMENT_NAME 320
 
-static int test_teardown(void **state)
-{
-    (void)state;
-    job_kill_all();
-    return 0;
-}
-
 #define CROWD     4u
 #define CROWD_BIG (64 * MIB)
 
@@ -260,8 +253,8 @@ static void four_jobs_over_local(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(four_jobs_over_tcp, test_teardown),
-        cmocka_unit_test_teardown(four_jobs_over_local, test_teardown),
+        cmocka_unit_test_teardown(four_jobs_over_tcp, job_test_teardown),
+        cmocka_unit_test_teardown(four_jobs_over_local, job_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, site_group_setup, site_group_teardown);

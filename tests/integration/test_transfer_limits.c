@@ -7,41 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/harness/party.h"
-#include "tests/harness/site.h"
-
-#define READ_WRITE (TESUP_ACCESS_REMOTE_READ | TESUP_ACCESS_REMOTE_WRITE)
-#define MIB        (UINT64_C(1) << 20)
+#include "tests/integration/duo_fixture.h"
 
 #define SMALL UINT64_C(8192)
-
-struct duo {
-    const struct site *site;
-    struct party left, right;
-    struct party_region local, remote;
-    struct tesup_request request; /* a WRITE that works */
-};
-
-static void duo_begin(struct duo *duo, const struct site *site)
-{
-    duo->site = site;
-    party_attach(&duo->left, site->left, NULL);
-    party_attach(&duo->right, site->right, NULL);
-    party_region_create(&duo->left, PARTY_MEMORY_ALLOC, SMALL, TESUP_ACCESS_LOCAL, &duo->local);
-    party_region_create(&duo->right, PARTY_MEMORY_ALLOC, SMALL, READ_WRITE, &duo->remote);
-    duo->request = (struct tesup_request){
-        .op = TESUP_OP_WRITE,
-        .remote = party_open(&duo->left, tesup_segment_name(duo->right.session)),
-        .local_region = duo->local.handle,
-        .remote_region = duo->remote.handle,
-        .length = SMALL};
-}
-
-static void duo_end(struct duo *duo)
-{
-    party_detach(&duo->left);
-    party_detach(&duo->right);
-}
 
 /* Refused at once by the library, or by the completion: the same code either way. */
 static void duo_expect(struct duo *duo, struct tesup_request request, int status)
@@ -94,7 +62,7 @@ static void ranges_outside_are_invalid(void **state)
 
     (void)state;
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         ranges_refuse(&duo);
         duo_end(&duo);
     }
@@ -131,7 +99,7 @@ static void access_flags_are_enforced(void **state)
 
     (void)state;
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         access_flags_expect(&duo, TESUP_ACCESS_LOCAL, TESUP_ERR_DENIED, TESUP_ERR_DENIED);
         access_flags_expect(&duo, TESUP_ACCESS_REMOTE_READ, TESUP_OK, TESUP_ERR_DENIED);
         access_flags_expect(&duo, TESUP_ACCESS_REMOTE_WRITE, TESUP_ERR_DENIED, TESUP_OK);
@@ -147,7 +115,7 @@ static void stale_regions_are_gone(void **state)
 
     (void)state;
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         request = duo.request;
         party_region_free(&duo.right, &duo.remote);
         duo_expect(&duo, request, TESUP_ERR_GONE);
@@ -170,7 +138,7 @@ static void unknown_addresses_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         request = duo.request;
         request.flags = TESUP_REMOTE_ADDR;
         request.remote_offset = (uint64_t)(uintptr_t)&duo; /* memory, but not registered */
@@ -197,7 +165,7 @@ static void read_only_file_is_never_written(void **state)
     int reader = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(reader >= 0);
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         party_expect(tesup_mem_register_fd(duo.left.session, reader, 0, SMALL, NULL,
                                            TESUP_ACCESS_REMOTE_WRITE, &region),
                      TESUP_ERR_DENIED);
@@ -255,7 +223,7 @@ static void unregister_during_transfers(void **state)
 
     (void)state;
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         party_region_create(&duo.right, PARTY_MEMORY_MEMFD, BULK, READ_WRITE, &target);
         unregister_expect_quiet(&duo, &target);
         munmap(target.bytes, BULK);
@@ -273,7 +241,7 @@ static void unregister_of_local_memory_drains(void **state)
 
     (void)state;
     for (size_t i = 0; i < SITE_COUNT; i++) {
-        duo_begin(&duo, &sites[i]);
+        duo_begin(&duo, &sites[i], SMALL);
         party_region_create(&duo.left, PARTY_MEMORY_MEMFD, BULK, TESUP_ACCESS_LOCAL, &source);
         party_region_create(&duo.right, PARTY_MEMORY_ALLOC, BULK, READ_WRITE, &target);
         struct tesup_request request = duo.request;

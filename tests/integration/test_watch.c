@@ -177,19 +177,13 @@ static void closed_segment_says_nothing(void **state)
     daemon_stop(&daemon);
 }
 
-static int test_teardown(void **state)
-{
-    job_kill_all();
-    return daemon_test_teardown(state);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(over_tcp, test_teardown),
-        cmocka_unit_test_teardown(over_local, test_teardown),
-        cmocka_unit_test_teardown(within_worker, test_teardown),
-        cmocka_unit_test_teardown(closed_segment_says_nothing, test_teardown),
+        cmocka_unit_test_teardown(over_tcp, daemon_test_teardown),
+        cmocka_unit_test_teardown(over_local, daemon_test_teardown),
+        cmocka_unit_test_teardown(within_worker, daemon_test_teardown),
+        cmocka_unit_test_teardown(closed_segment_says_nothing, daemon_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, daemon_group_setup, daemon_group_teardown);

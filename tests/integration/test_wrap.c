@@ -99,7 +99,7 @@ static void wrap_run(const char *fabric, uint64_t start)
     struct wait wait;
 
     wrap_begin(&wrap, fabric, start);
-    wait = wait_begin("all notifications across the wrap", WAIT_MS);
+    wait = wait_begin("the next notification across the wrap", WAIT_MS);
     while (wrap.seen < COUNT || wrap.done < COUNT) {
         bool moved = false;
         while (wrap.sent < COUNT && wrap.sent - wrap.done < SLOTS &&
@@ -109,7 +109,9 @@ static void wrap_run(const char *fabric, uint64_t start)
         }
         wrap_hear(&wrap);
         wrap_reap(&wrap);
-        if (!moved)
+        if (moved)
+            wait = wait_begin(wait.what, WAIT_MS);
+        else
             wait_step(&wait);
     }
     party_detach(&wrap.left);

@@ -262,6 +262,16 @@ static inline uint32_t fake_seen(struct fake *fake, enum wire_type type)
     return seen;
 }
 
+static inline uint32_t fake_channels_given(struct fake *fake)
+{
+    uint32_t given;
+
+    pthread_mutex_lock(&fake->lock);
+    given = (uint32_t)fake->channel_count;
+    pthread_mutex_unlock(&fake->lock);
+    return given;
+}
+
 static inline struct tesup_session *fake_attach(struct fake *fake)
 {
     struct tesup_options options = {.socket = fake->path, .segment = "job", .timeout_ms = 2000};
@@ -293,10 +303,9 @@ static inline void fake_push(struct fake_channel *channel, const struct cqe *cqe
     doorbell_ring(&channel->job_bell);
 }
 
-/* Takes the next descriptor (there must be one) and completes it. */
-static inline struct sqe fake_serve(struct fake_channel *channel, int status)
+/* Takes the next descriptor (there must be one) and its notification. */
+static inline struct sqe fake_take_whole(struct fake_channel *channel)
 {
-    uint64_t ticket = channel->sq.head;
     struct sqe sqe;
 
     assert_true(fake_take(channel, &sqe));
@@ -309,6 +318,15 @@ static inline struct sqe fake_serve(struct fake_channel *channel, int status)
         ring_record_consume(&channel->ntx, &record);
         ring_consumer_publish(&channel->ntx);
     }
+    return sqe;
+}
+
+/* The same, and completes it. */
+static inline struct sqe fake_serve(struct fake_channel *channel, int status)
+{
+    uint64_t ticket = channel->sq.head;
+    struct sqe sqe = fake_take_whole(channel);
+
     fake_push(channel, &(struct cqe){.cookie = sqe.cookie,
                                      .ticket = ticket,
                                      .bytes = sqe.length,

@@ -2,9 +2,10 @@
  * accepted request ends exactly once. */
 #include "tests/unit/client/fake_peer.h"
 
-#include <time.h>
+#include <sched.h>
 
 #include "shm/clock.h"
+#include "tests/harness/wait.h"
 
 #define THREADS  3
 #define RESTARTS 3
@@ -38,7 +39,7 @@ static void *worker_run(void *argument)
                 served = true;
         pthread_mutex_unlock(&fake.lock);
         if (!served)
-            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+            sched_yield();
     }
     return NULL;
 }
@@ -48,8 +49,9 @@ static void *worker_run(void *argument)
 struct job {
     pthread_t thread;
     struct tesup_channel *channel;
-    uint64_t accepted, completed, uncertain, lost;
-    uint64_t cookies; /* of requests in flight: sum accepted - sum completed */
+    uint64_t accepted, completed, uncertain;
+    _Atomic uint64_t lost, served; /* told that nobody is there; answered well */
+    uint64_t cookies;              /* of requests in flight: sum accepted - sum completed */
 };
 
 static void job_submit(struct job *job)
@@ -60,7 +62,7 @@ static void job_submit(struct job *job)
     for (int i = 0; i < 5; i++)
         requests[i].cookie = job->accepted + (uint64_t)i;
     if (tesup_submit(job->channel, requests, 5, NULL, &accepted) == TESUP_ERR_NO_DAEMON)
-        job->lost++;
+        atomic_count(&job->lost, 1);
     for (uint32_t i = 0; i < accepted; i++)
         job->cookies += requests[i].cookie;
     job->accepted += accepted;
@@ -75,6 +77,7 @@ static int job_poll(struct job *job)
         job->cookies -= completions[i].cookie;
         job->completed++;
         job->uncertain += completions[i].status == TESUP_ERR_UNCERTAIN;
+        atomic_count(&job->served, completions[i].status == TESUP_OK);
     }
     return count;
 }
@@ -111,6 +114,24 @@ static void control_calls(void)
     }
 }
 
+/* Until each job has seen the supervisor's end. */
+static void jobs_wait_lost(struct job *jobs)
+{
+    for (int i = 0; i < THREADS; i++)
+        wait_word(&jobs[i].lost, atomic_peek(&jobs[i].lost) + 1, "a job sees the end");
+}
+
+/* Until each job works over a channel of the successor. */
+static void jobs_wait_back(struct job *jobs, uint32_t channels)
+{
+    struct wait wait = wait_begin("the channels are opened again", WAIT_MS);
+
+    while (fake_channels_given(&fake) < channels)
+        wait_step(&wait);
+    for (int i = 0; i < THREADS; i++)
+        wait_word(&jobs[i].served, atomic_peek(&jobs[i].served) + 1, "a job works again");
+}
+
 static void test_threads(void **state)
 {
     struct job jobs[THREADS] = {{0}};
@@ -130,9 +151,10 @@ static void test_threads(void **state)
     for (int i = 0; i < RESTARTS; i++) {
         control_calls();
         fake_stop(&fake);
-        nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
+        if (i == 0) /* the others come at once */
+            jobs_wait_lost(jobs);
         fake_start(&fake);
-        nanosleep(&(struct timespec){.tv_nsec = 150 * 1000 * 1000}, NULL);
+        jobs_wait_back(jobs, (uint32_t)(i + 2) * THREADS);
     }
     atomic_set(&finish, 1);
     for (int i = 0; i < THREADS; i++) {

@@ -1,5 +1,5 @@
 /* Regions: what the supervisor is told, what is refused before it is, and how they end. */
-#include "tests/unit/client/fake_peer.h"
+#include "tests/unit/client/attached_fixture.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -7,24 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static struct fake fake;
-static struct tesup_session *session;
-
-static int setup(void **state)
-{
-    (void)state;
-    fake_init(&fake);
-    session = fake_attach(&fake);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tesup_detach(session);
-    fake_fini(&fake);
-    return 0;
-}
+#include "tests/harness/wait.h"
 
 static void test_alloc(void **state)
 {
@@ -101,26 +84,6 @@ static void test_file_size_limit_is_named(void **state)
     assert_sentence("12288");
     assert_sentence("8192");
     assert_sentence("ulimit -f 12");
-}
-
-static void test_address_space_limit_is_named(void **state)
-{
-    struct rlimit before, small;
-    tesup_region_t region;
-    void *address;
-    int rc;
-
-    (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* their shadow is beyond any limit */
-#endif
-    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    small = (struct rlimit){.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
-    rc = tesup_mem_alloc(session, 8 << 20, 0, &address, &region);
-    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    assert_int_equal(rc, TESUP_ERR_NO_MEMORY);
-    assert_sentence("RLIMIT_AS");
 }
 
 static void test_register_fd(void **state)
@@ -229,6 +192,7 @@ static void test_late_answer_is_undone(void **state)
     static uint8_t memory[8];
     struct tesup_options options = {.socket = fake.path, .timeout_ms = 50};
     struct tesup_session *hasty;
+    struct wait wait = wait_begin("the region's end", WAIT_MS);
     struct wire_message answer;
     tesup_region_t region;
 
@@ -243,8 +207,8 @@ static void test_late_answer_is_undone(void **state)
     answer.body.reply.handle = 0x4711;
     assert_int_equal(wire_send(fake.clients[1], &answer), TS_OK);
     assert_int_equal(tesup_arm(tesup_channel_main(hasty)), TESUP_OK); /* takes what lies there */
-    for (int i = 0; i < 100 && fake_seen(&fake, WIRE_REGION_DEL) == 0; i++)
-        usleep(1000);
+    while (fake_seen(&fake, WIRE_REGION_DEL) == 0)
+        wait_step(&wait);
     assert_int_equal(fake_seen(&fake, WIRE_REGION_DEL), 1);
     assert_int_equal(fake.last[WIRE_REGION_DEL].body.handle.handle, 0x4711);
     tesup_detach(hasty);
@@ -252,18 +216,16 @@ static void test_late_answer_is_undone(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_alloc),
-        TEST(test_alloc_nonsense),
-        TEST(test_alloc_refused),
-        TEST(test_file_size_limit_is_named),
-        TEST(test_address_space_limit_is_named),
-        TEST(test_register_fd),
-        TEST(test_register_private),
-        TEST(test_detach_drains_regions),
-        TEST(test_unregister_may_time_out_and_be_tried_again),
-        TEST(test_late_answer_is_undone),
+        ATTACHED_TEST(test_alloc),
+        ATTACHED_TEST(test_alloc_nonsense),
+        ATTACHED_TEST(test_alloc_refused),
+        ATTACHED_TEST(test_file_size_limit_is_named),
+        ATTACHED_TEST(test_register_fd),
+        ATTACHED_TEST(test_register_private),
+        ATTACHED_TEST(test_detach_drains_regions),
+        ATTACHED_TEST(test_unregister_may_time_out_and_be_tried_again),
+        ATTACHED_TEST(test_late_answer_is_undone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

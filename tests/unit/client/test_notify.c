@@ -1,28 +1,5 @@
 /* The mailbox: what arrived is seen as it was sent, kept until released, and never trusted. */
-#include "tests/unit/client/fake_peer.h"
-
-static struct fake fake;
-static struct tesup_session *session;
-static struct tesup_channel *channel;
-static struct fake_channel *worker;
-
-static int setup(void **state)
-{
-    (void)state;
-    fake_init(&fake);
-    session = fake_attach(&fake);
-    channel = tesup_channel_main(session);
-    worker = &fake.channels[0];
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tesup_detach(session);
-    fake_fini(&fake);
-    return 0;
-}
+#include "tests/unit/client/attached_fixture.h"
 
 static void test_empty(void **state)
 {
@@ -159,12 +136,11 @@ static void test_many_laps(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_empty),         TEST(test_message),
-        TEST(test_event),         TEST(test_header_is_read_once),
-        TEST(test_forged_record), TEST(test_release_rings_for_room),
-        TEST(test_many_laps),
+        ATTACHED_TEST(test_empty),         ATTACHED_TEST(test_message),
+        ATTACHED_TEST(test_event),         ATTACHED_TEST(test_header_is_read_once),
+        ATTACHED_TEST(test_forged_record), ATTACHED_TEST(test_release_rings_for_room),
+        ATTACHED_TEST(test_many_laps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,5 @@
 /* Segments of others: names are checked here, everything else is the supervisor's answer. */
-#include "tests/unit/client/fake_peer.h"
-
-static struct fake fake;
-static struct tesup_session *session;
-
-static int setup(void **state)
-{
-    (void)state;
-    fake_init(&fake);
-    session = fake_attach(&fake);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tesup_detach(session);
-    fake_fini(&fake);
-    return 0;
-}
+#include "tests/unit/client/attached_fixture.h"
 
 static void test_open_and_close(void **state)
 {
@@ -92,12 +73,11 @@ static void test_watch(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_open_and_close),
-        TEST(test_names_are_checked),
-        TEST(test_refusals),
-        TEST(test_watch),
+        ATTACHED_TEST(test_open_and_close),
+        ATTACHED_TEST(test_names_are_checked),
+        ATTACHED_TEST(test_refusals),
+        ATTACHED_TEST(test_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

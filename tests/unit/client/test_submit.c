@@ -1,43 +1,14 @@
 /* What a request becomes in the rings, what is refused, and how room comes and goes. */
-#include "tests/unit/client/fake_peer.h"
+#include "tests/unit/client/attached_fixture.h"
 
 #define REMOTE ((1u << 14) | 5u)
 #define REGION ((1u << 14) | 7u)
-
-static struct fake fake;
-static struct tesup_session *session;
-static struct tesup_channel *channel;
-static struct fake_channel *worker;
-
-static void begin(uint64_t start)
-{
-    fake_init(&fake);
-    fake.shape.start = start;
-    session = fake_attach(&fake);
-    channel = tesup_channel_main(session);
-    worker = &fake.channels[0];
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    begin(0);
-    return 0;
-}
 
 /* Every counter of every ring wraps around early in the test. */
 static int setup_wrapping(void **state)
 {
     (void)state;
-    begin(UINT64_MAX - 99);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tesup_detach(session);
-    fake_fini(&fake);
+    attached_begin(UINT64_MAX - 99);
     return 0;
 }
 
@@ -273,18 +244,9 @@ static void test_window_is_per_remote(void **state)
     while (submit(&stuck) == TESUP_OK)
         assert_true(++count < 8);
     assert_int_equal(count, 3); /* 256 KiB */
-    for (int i = 0; i < count; i++) {
-        struct notify_record record;
-        const uint8_t *body;
-
-        /* The worker keeps the payload elsewhere: ntx is empty, the window is what is full. */
-        assert_true(fake_take(worker, &sqe[i]));
-        assert_int_equal(
-            ring_record_at(&worker->ntx, sqe[i].notify_pos, sqe[i].notify_len, &record, &body),
-            TS_OK);
-        ring_record_consume(&worker->ntx, &record);
-        ring_consumer_publish(&worker->ntx);
-    }
+    /* The worker keeps the payload elsewhere: ntx is empty, the window is what is full. */
+    for (int i = 0; i < count; i++)
+        sqe[i] = fake_take_whole(worker);
     assert_int_equal(submit(&stuck), TESUP_AGAIN);
     assert_int_equal(submit(&other), TESUP_OK);
     fake_push(worker, &(struct cqe){.slot = sqe[0].slot, .ticket = 0});
@@ -371,17 +333,8 @@ static void test_many_rounds(void **state)
         }
         for (uint32_t i = 0; i < count; i++) {
             uint64_t ticket = worker->sq.head;
-            struct notify_record record;
-            const uint8_t *body;
-            struct sqe sqe;
 
-            assert_true(fake_take(worker, &sqe));
-            assert_int_equal(
-                ring_record_at(&worker->ntx, sqe.notify_pos, sqe.notify_len, &record, &body),
-                TS_OK);
-            ring_record_consume(&worker->ntx, &record);
-            ring_consumer_publish(&worker->ntx);
-            cqes[i] = (struct cqe){.slot = sqe.slot, .ticket = ticket};
+            cqes[i] = (struct cqe){.slot = fake_take_whole(worker).slot, .ticket = ticket};
         }
         for (uint32_t i = count; i-- > 0;)
             fake_push(worker, &cqes[i]);
@@ -462,27 +415,26 @@ static void test_forged_sq_head(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_write_becomes_descriptor),
-        TEST(test_address_needs_no_region),
-        TEST(test_notification_travels_with_its_descriptor),
-        TEST(test_nonsense_is_refused),
-        TEST(test_batch_stops_at_the_first_bad_one),
-        TEST(test_limit_of_a_notification),
-        TEST(test_full_ring_says_again),
-        TEST(test_window_is_per_remote),
-        TEST(test_cancel_names_slot_and_ticket),
-        TEST(test_cancels_fill_the_ring_too),
-        TEST(test_awake_worker_costs_no_system_call),
-        TEST(test_many_rounds),
-        cmocka_unit_test_setup_teardown(test_many_rounds, setup_wrapping, teardown),
-        TEST(test_lie_about_slot),
-        TEST(test_lie_about_free_slot),
-        TEST(test_lie_about_ticket),
-        TEST(test_lie_about_status),
-        TEST(test_forged_cq_tail),
-        TEST(test_forged_sq_head),
+        ATTACHED_TEST(test_write_becomes_descriptor),
+        ATTACHED_TEST(test_address_needs_no_region),
+        ATTACHED_TEST(test_notification_travels_with_its_descriptor),
+        ATTACHED_TEST(test_nonsense_is_refused),
+        ATTACHED_TEST(test_batch_stops_at_the_first_bad_one),
+        ATTACHED_TEST(test_limit_of_a_notification),
+        ATTACHED_TEST(test_full_ring_says_again),
+        ATTACHED_TEST(test_window_is_per_remote),
+        ATTACHED_TEST(test_cancel_names_slot_and_ticket),
+        ATTACHED_TEST(test_cancels_fill_the_ring_too),
+        ATTACHED_TEST(test_awake_worker_costs_no_system_call),
+        ATTACHED_TEST(test_many_rounds),
+        cmocka_unit_test_setup_teardown(test_many_rounds, setup_wrapping, attached_teardown),
+        ATTACHED_TEST(test_lie_about_slot),
+        ATTACHED_TEST(test_lie_about_free_slot),
+        ATTACHED_TEST(test_lie_about_ticket),
+        ATTACHED_TEST(test_lie_about_status),
+        ATTACHED_TEST(test_forged_cq_tail),
+        ATTACHED_TEST(test_forged_sq_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

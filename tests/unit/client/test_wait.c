@@ -1,33 +1,10 @@
 /* Sleeping and being woken: by completions, by notifications, through the pollable descriptor. */
-#include "tests/unit/client/fake_peer.h"
+#include "tests/unit/client/attached_fixture.h"
 
 #include <signal.h>
-#include <time.h>
 
 #include "shm/clock.h"
-
-static struct fake fake;
-static struct tesup_session *session;
-static struct tesup_channel *channel;
-static struct fake_channel *worker;
-
-static int setup(void **state)
-{
-    (void)state;
-    fake_init(&fake);
-    session = fake_attach(&fake);
-    channel = tesup_channel_main(session);
-    worker = &fake.channels[0];
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tesup_detach(session);
-    fake_fini(&fake);
-    return 0;
-}
+#include "tests/harness/wait.h"
 
 static void submit_nop(void)
 {
@@ -70,71 +47,89 @@ static void test_work_is_seen_at_once(void **state)
 
 struct later {
     enum { LATER_COMPLETE, LATER_DELIVER, LATER_SIGNAL } what;
-    pthread_t target;
+    pthread_t thread, target;
+    _Atomic uint64_t signals_end;
 };
 
+/* Acts when the target is about to sleep; asserts are for the target's thread only. */
 static void *later_run(void *argument)
 {
-    const struct later *later = argument;
+    struct later *later = argument;
+    uint64_t until = wait_now_ms() + WAIT_MS;
+    bool armed;
 
-    nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
+    while (!(armed = worker->job_bell.word->armed != 0) && wait_now_ms() < until)
+        wait_sleep_ms(1);
     if (later->what == LATER_COMPLETE)
         fake_serve(worker, TS_OK);
     else if (later->what == LATER_DELIVER)
         fake_deliver(worker, NOTIFY_KIND_MESSAGE, "me", "a", "b", 0, TS_OK);
     else
-        pthread_kill(later->target, SIGUSR1);
-    return NULL;
+        while (atomic_peek(&later->signals_end) == 0 && wait_now_ms() < until) {
+            pthread_kill(later->target, SIGUSR1);
+            wait_sleep_ms(1);
+        }
+    return armed ? later : NULL;
 }
 
-static void later(struct later *what, pthread_t *thread)
+static void later_begin(struct later *later)
 {
-    what->target = pthread_self();
-    assert_int_equal(pthread_create(thread, NULL, later_run, what), 0);
+    later->target = pthread_self();
+    assert_int_equal(pthread_create(&later->thread, NULL, later_run, later), 0);
+}
+
+static void later_end(struct later *later)
+{
+    void *armed;
+
+    pthread_join(later->thread, &armed);
+    assert_non_null(armed);
 }
 
 static void test_completion_wakes(void **state)
 {
-    struct later what = {.what = LATER_COMPLETE};
-    pthread_t thread;
+    struct later later = {.what = LATER_COMPLETE};
 
     (void)state;
     submit_nop();
-    later(&what, &thread);
+    later_begin(&later);
     assert_int_equal(tesup_wait(channel, 5000), TESUP_OK);
-    pthread_join(thread, NULL);
+    later_end(&later);
 }
 
 static void test_notification_wakes(void **state)
 {
-    struct later what = {.what = LATER_DELIVER};
-    pthread_t thread;
+    struct later later = {.what = LATER_DELIVER};
 
     (void)state;
-    later(&what, &thread);
+    later_begin(&later);
     assert_int_equal(tesup_wait(channel, -1), TESUP_OK);
-    pthread_join(thread, NULL);
+    later_end(&later);
     assert_false(readable(worker->job_bell.fd)); /* drained */
 }
+
+static volatile sig_atomic_t signals;
 
 static void on_signal(int number)
 {
     (void)number;
+    signals++;
 }
 
 static void test_signal_does_not_end_the_wait(void **state)
 {
     struct sigaction action = {.sa_handler = on_signal};
-    struct later what = {.what = LATER_SIGNAL};
+    struct later later = {.what = LATER_SIGNAL};
     uint64_t begun = clock_now();
-    pthread_t thread;
 
     (void)state;
     sigaction(SIGUSR1, &action, NULL);
-    later(&what, &thread);
+    later_begin(&later);
     assert_int_equal(tesup_wait(channel, 80), TESUP_ERR_TIMEOUT);
     assert_true(clock_now() - begun >= 80 * CLOCK_NS_PER_MS);
-    pthread_join(thread, NULL);
+    atomic_set(&later.signals_end, 1);
+    later_end(&later);
+    assert_true(signals > 0);
 }
 
 static void test_descriptor_tells(void **state)
@@ -174,15 +169,14 @@ static void test_lost_supervisor_is_noticed_by_polling(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_timeout),
-        TEST(test_work_is_seen_at_once),
-        TEST(test_completion_wakes),
-        TEST(test_notification_wakes),
-        TEST(test_signal_does_not_end_the_wait),
-        TEST(test_descriptor_tells),
-        TEST(test_lost_supervisor_is_noticed_by_polling),
+        ATTACHED_TEST(test_timeout),
+        ATTACHED_TEST(test_work_is_seen_at_once),
+        ATTACHED_TEST(test_completion_wakes),
+        ATTACHED_TEST(test_notification_wakes),
+        ATTACHED_TEST(test_signal_does_not_end_the_wait),
+        ATTACHED_TEST(test_descriptor_tells),
+        ATTACHED_TEST(test_lost_supervisor_is_noticed_by_polling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "shm/process.h"
 #include "supervisor/locate.h"
 #include "supervisor/lock.h"
+#include "tests/harness/wait.h"
 
 #define RACERS 8
 
@@ -121,22 +123,24 @@ static void a_directory_of_everybody_is_refused(void **state)
     assert_int_equal(unlink(directory), 0);
 }
 
-/* Each holds it for a moment; two at once would see each other's mark. */
+/* Each holds it while others try; two at once would see each other's mark. */
 static void racer(int mark)
 {
+    uint64_t until = wait_now_ms() + WAIT_MS;
     struct lock lock;
     char other;
     int held = 0;
 
-    for (int i = 0; i < 100000 && held < 5; i++) {
+    while (held < 5 && wait_now_ms() < until) {
         if (take(&lock) < 0) {
-            usleep(50);
+            sched_yield();
             continue;
         }
         held++;
         if (pread(mark, &other, 1, 0) != 1 || other != 'f' || pwrite(mark, "h", 1, 0) != 1)
             _exit(1);
-        usleep(100);
+        for (int i = 0; i < RACERS; i++)
+            sched_yield();
         if (pwrite(mark, "f", 1, 0) != 1)
             _exit(2);
         lock_release(&lock);
