@@ -153,6 +153,11 @@ void host_skip(struct host *host, unsigned ms)
     host_turn(host);
 }
 
+uint64_t host_deadline(void)
+{
+    return clock_now() + HOST_WAIT_MS * CLOCK_NS_PER_MS;
+}
+
 void host_turn_before(uint64_t until, const char *what)
 {
     host_require(clock_now() < until, what);

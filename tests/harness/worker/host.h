@@ -55,9 +55,13 @@ void host_skip(struct host *host, unsigned ms);
 const struct host_answer *host_answer(const struct host *host, uint32_t id);
 
 /* Turns all hosts until the condition holds; aborts with its text when it never does. */
-#define host_until(condition)                                                          \
-    for (uint64_t until_ = clock_now() + HOST_WAIT_MS * CLOCK_NS_PER_MS; !(condition); \
-         host_turn_before(until_, "this never came true: " #condition))
+#define host_until(condition)                                              \
+    do {                                                                   \
+        const uint64_t until_ = host_deadline();                           \
+        while (!(condition))                                               \
+            host_turn_before(until_, "this never came true: " #condition); \
+    } while (0)
+uint64_t host_deadline(void);
 void host_turn_before(uint64_t until, const char *what);
 
 /* Two connected, non-blocking stream sockets: within the kernel, where what one side wrote is at

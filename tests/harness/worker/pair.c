@@ -51,9 +51,9 @@ void pair_end(struct pair *pair)
     host_stop(&pair->a);
 }
 
-struct sqe pair_move(uint8_t op, uint64_t offset, uint64_t length)
+struct sqe pair_move(enum sqe_op op, uint64_t offset, uint64_t length)
 {
-    return (struct sqe){.op = op,
+    return (struct sqe){.op = (uint8_t)op,
                         .length = length,
                         .local_region = JOB_HANDLE(0),
                         .local_offset = offset,

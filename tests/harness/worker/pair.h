@@ -24,7 +24,7 @@ void pair_end(struct pair *pair);
 struct host *pair_owner_host(struct pair *pair);
 
 /* A descriptor for [offset, offset + length) of both memories. */
-struct sqe pair_move(uint8_t op, uint64_t offset, uint64_t length);
+struct sqe pair_move(enum sqe_op op, uint64_t offset, uint64_t length);
 /* Bytes that are different in each place, and with each seed. */
 void pair_fill(uint8_t *bytes, size_t size, uint8_t seed);
 

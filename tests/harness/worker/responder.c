@@ -39,16 +39,19 @@ void responder_hangs_up(struct responder *responder)
 /* One whole message of the initiator. */
 size_t responder_hears(struct responder *responder, enum handshake_type type, uint8_t *bytes)
 {
+    uint64_t until = host_deadline();
     size_t have = 0;
     int size = 0;
 
-    host_until((size = handshake_size(bytes, have, type)) > 0 && have == (size_t)size)
-    {
+    while (size == 0 || have < (size_t)size) {
         size_t want = size > 0 ? (size_t)size : 12;
         ssize_t got = recv(responder->socket, bytes + have, want - have, MSG_DONTWAIT);
 
-        host_require(size >= 0 && got != 0, "an initiator that speaks the protocol");
         have += got > 0 ? (size_t)got : 0;
+        size = handshake_size(bytes, have, type);
+        host_require(size >= 0 && got != 0, "an initiator that speaks the protocol");
+        if (got < 0)
+            host_turn_before(until, "the initiator is silent");
     }
     return have;
 }

@@ -34,9 +34,10 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     assert_string_equal(name, "many.example");
     assert_int_equal(hints->ai_socktype, SOCK_STREAM);
     for (; count < ADDRESSES && addresses[count] != NULL; count++) {
-        places[count] = (struct sockaddr_in){.sin_family = AF_INET,
-                                             .sin_port = htons((uint16_t)atoi(service)),
-                                             .sin_addr.s_addr = inet_addr(addresses[count])};
+        places[count] =
+            (struct sockaddr_in){.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)strtoul(service, NULL, 10)),
+                                 .sin_addr.s_addr = inet_addr(addresses[count])};
         found[count] = (struct addrinfo){.ai_family = AF_INET,
                                          .ai_socktype = SOCK_STREAM,
                                          .ai_addr = (struct sockaddr *)&places[count],

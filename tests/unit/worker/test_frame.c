@@ -85,8 +85,8 @@ static void test_name_within_the_payload(void **state)
 static void test_only_slices_go_to_memory(void **state)
 {
     (void)state;
-    for (uint8_t type = 1; type < FRAME_TYPE_COUNT; type++) {
-        const struct frame frame = {.type = type};
+    for (int type = 1; type < FRAME_TYPE_COUNT; type++) {
+        const struct frame frame = {.type = (uint8_t)type};
 
         assert_int_equal(frame_is_bulk(&frame), type == FRAME_WRITE || type == FRAME_DATA);
     }

@@ -41,7 +41,7 @@ static int teardown(void **state)
 }
 
 /* A transfer that is well under way: its target has bytes, and not all of them. */
-static uint64_t under_way(uint8_t op)
+static uint64_t under_way(enum sqe_op op)
 {
     const struct sqe sqe = pair_move(op, 0, LARGE);
     const uint8_t *to = op == SQE_WRITE ? pair.there : pair.here;
@@ -80,7 +80,7 @@ static void test_cancel(void **state)
     uint64_t ticket;
 
     (void)state;
-    for (uint8_t op = SQE_READ; op <= SQE_WRITE; op++) {
+    for (enum sqe_op op = SQE_READ; op <= SQE_WRITE; op++) {
         ticket = under_way(op);
         job_cancel(channel, ticket);
         cqe = job_completion(channel, ticket);

@@ -90,7 +90,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct cqe move(uint8_t op, enum kind local, enum kind remote, uint64_t offset,
+static struct cqe move(enum sqe_op op, enum kind local, enum kind remote, uint64_t offset,
                        uint64_t length, const struct job_note *note)
 {
     struct sqe sqe = pair_move(op, offset, length);
@@ -105,7 +105,7 @@ static void test_each_with_each(void **state)
     (void)state;
     for (enum kind local = KIND_SEALED; local < KIND_COUNT; local++)
         for (enum kind remote = KIND_SEALED; remote < KIND_COUNT; remote++)
-            for (uint8_t op = SQE_READ; op <= SQE_WRITE; op++) {
+            for (enum sqe_op op = SQE_READ; op <= SQE_WRITE; op++) {
                 uint8_t *from = op == SQE_WRITE ? here[local].bytes : there[remote].bytes;
                 uint8_t *to = op == SQE_WRITE ? there[remote].bytes : here[local].bytes;
 
@@ -156,7 +156,7 @@ static void vanish_try(bool local, enum kind kind)
 
     assert_int_equal(move(SQE_READ, mine, theirs, 0, SIZE, NULL).status, TS_OK);
     vanish(local ? &here[kind] : &there[kind], kind);
-    for (uint8_t op = SQE_READ; op <= SQE_WRITE; op++) {
+    for (enum sqe_op op = SQE_READ; op <= SQE_WRITE; op++) {
         assert_int_equal(move(op, mine, theirs, 0, 100, NULL).status, TS_OK);
         assert_int_equal(move(op, mine, theirs, 0, SIZE, &note).status, TS_ERR_FAULT);
         assert_int_equal(move(op, mine, theirs, SIZE - 10, 10, &note).status, TS_ERR_FAULT);
@@ -198,7 +198,7 @@ static void test_vanished_before_its_first_use(void **state)
     (void)state;
     vanish(&there[KIND_FILE], KIND_FILE);
     vanish(&there[KIND_PRIVATE], KIND_PRIVATE);
-    for (uint8_t op = SQE_READ; op <= SQE_WRITE; op++) {
+    for (enum sqe_op op = SQE_READ; op <= SQE_WRITE; op++) {
         assert_int_equal(move(op, KIND_SEALED, KIND_FILE, 0, SIZE, NULL).status, TS_ERR_FAULT);
         assert_int_equal(move(op, KIND_SEALED, KIND_PRIVATE, 0, SIZE, NULL).status, TS_ERR_FAULT);
     }

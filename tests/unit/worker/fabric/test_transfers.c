@@ -53,7 +53,7 @@ static void test_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        for (uint8_t op = SQE_READ; op <= SQE_WRITE; op++) {
+        for (enum sqe_op op = SQE_READ; op <= SQE_WRITE; op++) {
             uint8_t *from = op == SQE_WRITE ? pair.here : pair.there;
             uint8_t *to = op == SQE_WRITE ? pair.there : pair.here;
             uint64_t size = sizes[i];
