@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,19 @@ unsigned process_memfd_count(pid_t pid)
         count += strstr(line, "/memfd:") != NULL;
     fclose(file);
     return count;
+}
+
+uint64_t process_space(pid_t pid)
+{
+    char path[32], line[128];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    fclose(file);
+    return strtoul(line, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Not from stat, which counts in ticks of 10 ms. */
