@@ -1,10 +1,13 @@
 #include "supervisor/job_request.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "shm/err.h"
 #include "supervisor/job_attach.h"
 #include "supervisor/job_record.h"
+#include "supervisor/job_replay.h"
+#include "supervisor/shortage.h"
 #include "supervisor/supervisor.h"
 
 static void job_answer(struct job *job, uint32_t id, int status, uint32_t handle, const char *text)
@@ -97,7 +100,9 @@ static void region_add(struct job *job, struct wire_message *message)
         snprintf(text, sizeof(text),
                  "%u regions are registered, which is limits.regions_per_session",
                  job->regions.used);
-        job_answer(job, id, rc, 0, rc == TS_ERR_LIMIT ? text : "the supervisor has no memory");
+        if (rc != TS_ERR_LIMIT)
+            rc = shortage_explain(ENOMEM, "a region", sizeof(*region), text, sizeof(text));
+        job_answer(job, id, rc, 0, text);
         return;
     }
     ask = ask_make(job, WIRE_REGION_ADD, id, handle, JOB_ASK_MS);
@@ -159,9 +164,11 @@ static void remote_open(struct job *job, struct wire_message *message)
     wire_text_close(remote->name);
     rc = job_remote_add(job, remote, &handle);
     if (rc != TS_OK) {
-        job_answer(job, id, rc, 0,
-                   rc == TS_ERR_LIMIT ? "too many segments are open"
-                                      : "the supervisor has no memory");
+        char text[PROTO_TEXT_MAX] = "too many segments are open";
+
+        if (rc != TS_ERR_LIMIT)
+            rc = shortage_explain(ENOMEM, "an open segment", sizeof(*remote), text, sizeof(text));
+        job_answer(job, id, rc, 0, text);
         return;
     }
     ask =
@@ -344,16 +351,39 @@ static void open_job_answered(const struct job_ask *ask, const struct proto_repl
         job_answer(job, ask->job_id, reply->status, ask->handle, reply->text);
 }
 
+/* A new process of the worker did not take what its predecessor had.  A job without channels would
+ * wait for completions for ever, so it learns by the end of its session. */
+static void replay_refused(struct worker_process *worker, const struct wire_message *message)
+{
+    const struct proto_reply *reply = &message->body.reply;
+    struct supervisor *supervisor = worker->supervisor;
+    void *object;
+    struct job *job;
+
+    if (table_get(&supervisor->jobs, (uint32_t)message->header.session, &object) != TS_OK)
+        return;
+    job = object;
+    if (job->worker != worker || job->state == JOB_ENDING)
+        return;
+    report_problem(supervisor, &supervisor->job_broken,
+                   "worker %s started anew and could not take over %s of job %d (%s)%s: %s: %s",
+                   worker->pair->name,
+                   message->header.id == REPLAY_ID_BASE ? "a channel" : "everything",
+                   (int)job->cred.pid, job->comm,
+                   message->header.id == REPLAY_ID_BASE ? ", which was detached" : "",
+                   err_name(reply->status), reply->text);
+    if (message->header.id == REPLAY_ID_BASE)
+        job_end(job, "its worker could not take over its channels");
+}
+
 void job_request_answered(struct worker_process *worker, const struct wire_message *message)
 {
     const struct proto_reply *reply = &message->body.reply;
     struct job_ask *ask = job_ask_find(worker, message->header.id), copy;
 
     if (ask == NULL) {
-        if (message->header.id == 0 && reply->status != TS_OK)
-            report_problem(worker->supervisor, &worker->supervisor->job_broken,
-                           "worker %s could not take over everything: %s: %s", worker->pair->name,
-                           err_name(reply->status), reply->text);
+        if (message->header.id <= REPLAY_ID_BASE && reply->status != TS_OK)
+            replay_refused(worker, message);
         return;
     }
     copy = *ask;

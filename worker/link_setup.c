@@ -98,6 +98,15 @@ int link_setup_local(struct endpoint *endpoint, const struct handshake_welcome *
     return endpoint->link != NULL ? TS_OK : TS_ERR_SYSTEM;
 }
 
+/* The peer takes the connection for a link since its WELCOME; this ends it in order, not as a
+ * loss. */
+static void link_setup_decline(const struct endpoint *endpoint)
+{
+    const struct frame bye = {.type = FRAME_BYE};
+
+    (void)send(endpoint->connect.source.fd, &bye, sizeof(bye), MSG_NOSIGNAL);
+}
+
 void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welcome *welcome)
 {
     struct worker *worker = endpoint->worker;
@@ -112,6 +121,8 @@ void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welc
     other = endpoint_find_peer(worker, endpoint->peer_id, endpoint);
     if (other != NULL && (other->self || !endpoint_prefers_new(other, true))) {
         atomic_count(&worker->stats->endpoint_duplicate, 1);
+        if (!other->self && !welcome->local)
+            link_setup_decline(endpoint);
         endpoint_hand_over(endpoint, other);
         endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "another connection is kept");
         return;

@@ -11,6 +11,7 @@
 
 #include "shm/err.h"
 #include "shm/segment.h"
+#include "shm/yama.h"
 
 #define STAGING_SIZE (256u * 1024u)
 
@@ -67,19 +68,8 @@ err_close:
 
 static void attach_failed(int error, pid_t pid, char *text, size_t size)
 {
-    char scope = '0';
-    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        if (read(fd, &scope, 1) != 1)
-            scope = '?';
-        close(fd);
-    }
     if (error == EPERM || error == EACCES)
-        snprintf(text, size,
-                 "the kernel forbids reaching the memory of process %d (Yama ptrace_scope %c): "
-                 "use tesup_mem_alloc, or sysctl kernel.yama.ptrace_scope=1 or 0",
-                 (int)pid, scope);
+        yama_explain(yama_scope(YAMA_SCOPE_PATH), pid, text, size);
     else
         snprintf(text, size, "cannot reach the memory of process %d: %s", (int)pid,
                  strerror(error));
