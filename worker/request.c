@@ -135,6 +135,10 @@ void request_try_notify(struct request *request)
         return;
     if (!request->moved && (!request->posted || request->transfer.fault != TS_OK))
         return;
+    /* Behind the bytes only on their own link: the segment may have changed to another meanwhile.
+     */
+    if (!request->moved && request->transfer.endpoint != remote->endpoint)
+        return;
     if (request->moved && request_final_status(request) != TS_OK &&
         (request->flags & SQE_FLAG_NOTIFY_ALWAYS) == 0) {
         request_skip_notify(request, request_final_status(request));
