@@ -1,0 +1,15 @@
+/* Blocks of BENCH_BULK bytes. */
+#ifndef TESUP_TESTS_BENCH_BULK_H
+#define TESUP_TESTS_BENCH_BULK_H
+
+#include <stdint.h>
+
+/* Shared memory, every page touched. */
+uint8_t *bulk_map(void);
+void bulk_unmap(uint8_t *bytes);
+/* Blocks that one sample moves. */
+unsigned bulk_rounds(void);
+/* Rate of one block, in 10^9 bytes a second. */
+double bulk_gbs(uint64_t ns);
+
+#endif
