@@ -5,7 +5,7 @@
 
 #include "tests/bench/limits.h"
 
-#define ROUNDS 100u /* of the spinning echo, between two looks at the clock */
+#define ROUNDS 20u /* of the spinning echo, between two looks at the clock */
 
 static const struct tesup_request nop = {.op = TESUP_OP_NOP, .cookie = 7};
 
@@ -86,36 +86,55 @@ static double sleep_sample(struct tesup_channel *channel)
     return median;
 }
 
-static void sleep_measure(unsigned job, unsigned worker, const char *id, const char *what)
+struct nap {
+    const char *id, *what, *options, *how;
+    unsigned job, worker; /* places */
+    unsigned spin_us;
+    bool asked; /* the requirement is about this one */
+};
+
+static void nap_measure(const struct nap *nap)
 {
     struct series echo = {.count = 0}, limit = {.count = 0};
     struct daemon daemon;
     struct party party;
     struct row *row;
 
-    bench_job_spin_us(0);
-    bench_serve(&daemon, "echo", "--idle sleep", worker);
+    bench_job_spin_us(nap->spin_us);
+    bench_serve(&daemon, "echo", nap->options, nap->worker);
     party_attach(&party, &daemon, NULL);
-    place_pin(0, job);
+    place_pin(0, nap->job);
     sleep_sample(party.channel);
     for (unsigned i = 0; i < bench_reps(); i++) {
-        series_add(&limit, limit_eventfd_ns(job, worker) / 1e3);
+        series_add(&limit, limit_eventfd_ns(nap->job, nap->worker) / 1e3);
         series_add(&echo, sleep_sample(party.channel) / 1e3);
     }
     party_detach(&party);
     daemon_stop(&daemon);
-    row = row_add(id, what, "us", &echo);
+    row = row_add(nap->id, nap->what, "us", &echo);
     row_limit(row, "eventfd round trip", &echo, &limit);
-    row_ask_times(row, false, 2, 1.5);
-    row_place(row, "job CPU %d, worker CPU %d, --idle sleep, TESUP_SPIN_US=0", place_cpu(job),
-              place_cpu(worker));
+    if (nap->asked)
+        row_ask_times(row, false, 2, 1.5);
+    row_place(row, "job CPU %d, worker CPU %d, %s", place_cpu(nap->job), place_cpu(nap->worker),
+              nap->how);
     series_free(&echo);
     series_free(&limit);
 }
 
 void echo_sleep(void **state)
 {
+    static const struct nap naps[] = {
+        {"echo-sleep", "echo (no-op), job and worker asleep", "--idle sleep",
+         "--idle sleep, TESUP_SPIN_US=0", 1, 0, 0, true},
+        {"echo-sleep-same", "the same on one CPU", "--idle sleep", "--idle sleep, TESUP_SPIN_US=0",
+         0, 0, 0, true},
+        {"echo-spin-same", "the same, but the job spins 20 us before it sleeps", "--idle sleep",
+         "--idle sleep, TESUP_SPIN_US=20", 0, 0, 20, false},
+        {"echo-default-same", "the same, and the worker spins 50 us before it sleeps", "",
+         "--idle adaptive, TESUP_SPIN_US=20", 0, 0, 20, false},
+    };
+
     (void)state;
-    sleep_measure(1, 0, "echo-sleep", "echo (no-op), job and worker asleep");
-    sleep_measure(0, 0, "echo-sleep-same", "the same on one CPU");
+    for (size_t i = 0; i < sizeof(naps) / sizeof(naps[0]); i++)
+        nap_measure(&naps[i]);
 }
