@@ -19,8 +19,6 @@
 #include "tests/harness/party.h"
 #include "tests/harness/wait.h"
 
-#define BENCH_BULK (UINT64_C(64) << 20)
-
 extern bool bench_quick; /* a smoke run: figures mean little, correctness counts */
 
 /* Repetitions of a figure, each next to its limit, and what one of them lasts. */

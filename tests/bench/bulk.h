@@ -1,9 +1,11 @@
-/* Blocks of BENCH_BULK bytes. */
+/* Large blocks. */
 #ifndef TESUP_TESTS_BENCH_BULK_H
 #define TESUP_TESTS_BENCH_BULK_H
 
 #include <stdint.h>
 
+/* Size of one: 64 MiB, or a smoke run's 4 MiB. */
+uint64_t bulk_bytes(void);
 /* Shared memory, every page touched. */
 uint8_t *bulk_map(void);
 void bulk_unmap(uint8_t *bytes);

@@ -16,7 +16,7 @@ static void other_side(void *argument)
 
     place_pin(0, side->there);
     for (unsigned i = 0; i < side->rounds; i++) {
-        loopback_receive(side->socket[1], bytes, BENCH_BULK);
+        loopback_receive(side->socket[1], bytes, bulk_bytes());
         loopback_send(side->socket[1], "!", 1);
     }
     bulk_unmap(bytes);
@@ -37,7 +37,7 @@ double limit_stream_gbs(unsigned here, unsigned there)
     for (unsigned i = 0; i < side.rounds; i++) {
         uint64_t began = clock_now();
 
-        loopback_send(side.socket[0], bytes, BENCH_BULK);
+        loopback_send(side.socket[0], bytes, bulk_bytes());
         loopback_receive(side.socket[0], &done, 1);
         if (i > 0) /* the first one warms up */
             series_add(&rates, bulk_gbs(clock_now() - began));

@@ -12,11 +12,11 @@ double limit_eventfd_ns(unsigned here, unsigned there);
 /* Two processes with one loopback TCP connection and blocking calls: `forth` bytes one way,
  * `back` bytes the other way, in ns. */
 double limit_tcp_ns(unsigned here, unsigned there, size_t forth, size_t back);
-/* BENCH_BULK bytes through such a connection, and one byte back when all are there: GB/s. */
+/* One block (bulk.h) through such a connection, and one byte back when all are there: GB/s. */
 double limit_stream_gbs(unsigned here, unsigned there);
-/* memcpy(3) of BENCH_BULK bytes between two mappings of shared memory: GB/s. */
+/* memcpy(3) of one block between two mappings of shared memory: GB/s. */
 double limit_memcpy_gbs(unsigned here);
-/* process_vm_writev(2) of BENCH_BULK bytes into another process's private memory: GB/s. */
+/* process_vm_writev(2) of one block into another process's private memory: GB/s. */
 double limit_vm_gbs(unsigned here);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "tests/bench/bulk.h"
 #include "tests/bench/target.h"
 
 #define MESSAGE 4096u
@@ -25,14 +26,14 @@ static void mover_job(void *argument)
     place_pin(0, mover->place);
     party_attach(&party, mover->daemon, NULL);
     assert_true(
-        party_region_create(&party, PARTY_MEMORY_ALLOC, BENCH_BULK, TESUP_ACCESS_LOCAL, &region));
+        party_region_create(&party, PARTY_MEMORY_ALLOC, bulk_bytes(), TESUP_ACCESS_LOCAL, &region));
     memset(region.bytes, 3, region.size);
     const struct tesup_request write = {.op = TESUP_OP_WRITE,
                                         .remote = party_open(&party, mover->target->name),
                                         .local_region = region.handle,
                                         .remote_region =
                                             (tesup_region_t)atomic_peek(&mover->target->region),
-                                        .length = BENCH_BULK};
+                                        .length = bulk_bytes()};
     while (atomic_observe(&mover->stop) == 0) {
         work_once(party.channel, &write, true);
         atomic_publish(&mover->blocks, atomic_peek(&mover->blocks) + 1);
@@ -70,7 +71,7 @@ static void mixed_measure(const char *id, const char *what, const char *fabric)
 
     bench_serve(&left, "left", fabric, 0);
     bench_serve(&right, "right", fabric, 1);
-    target = target_start((struct target){.daemon = &right, .place = 3, .size = BENCH_BULK});
+    target = target_start((struct target){.daemon = &right, .place = 3, .size = bulk_bytes()});
     *mover = (struct mover){.daemon = &left, .target = target, .place = 2};
     job_start(&job, "mover of blocks", mover_job, mover);
     party_attach(&party, &left, NULL);

@@ -58,7 +58,8 @@ static void machine_write(FILE *file, const struct machine *machine, const char 
             "%u repetitions%s%s",
             machine->cpu, machine->cpus, machine->kernel, machine->commit, machine->when,
             machine->load, bench_reps(),
-            bench_quick ? ", a smoke run: the numbers mean little" : "", end);
+            bench_quick ? ", a smoke run: the numbers mean little, and large blocks are small" : "",
+            end);
 }
 
 /* ---- for a terminal ---- */

@@ -55,18 +55,18 @@ static struct row *bulk_measure(const struct bulk *bulk, const struct daemon *le
     struct party party;
     struct row *row;
     struct target *target = target_start(
-        (struct target){.daemon = right, .place = 1, .memory = bulk->to, .size = BENCH_BULK});
+        (struct target){.daemon = right, .place = 1, .memory = bulk->to, .size = bulk_bytes()});
 
     party_attach(&party, left, NULL);
     place_pin(0, 1);
-    assert_true(party_region_create(&party, bulk->from, BENCH_BULK, TESUP_ACCESS_LOCAL, &region));
-    party_fill(region.bytes, BENCH_BULK, 1);
+    assert_true(party_region_create(&party, bulk->from, bulk_bytes(), TESUP_ACCESS_LOCAL, &region));
+    party_fill(region.bytes, bulk_bytes(), 1);
     const struct tesup_request write = {.op = TESUP_OP_WRITE,
                                         .remote = party_open(&party, target->name),
                                         .local_region = region.handle,
                                         .remote_region =
                                             (tesup_region_t)atomic_peek(&target->region),
-                                        .length = BENCH_BULK};
+                                        .length = bulk_bytes()};
     bulk_sample(&party, &write);
     target_verify(target, 1);
     for (unsigned i = 0; i < bench_reps(); i++) {
