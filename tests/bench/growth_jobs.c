@@ -11,6 +11,7 @@
 
 #define JOBS_MAX 64u
 #define BATCH    32u
+#define PART     2048u /* descriptors between two looks at the clock */
 
 static const struct tesup_request nop = {.op = TESUP_OP_NOP};
 
@@ -20,27 +21,48 @@ struct crowd {
     unsigned count;
 };
 
+/* One turn over the first `active` sessions; how many descriptors completed. */
+static uint64_t crowd_turn(struct crowd *crowd, unsigned active, bool submit)
+{
+    uint64_t done = 0;
+
+    for (unsigned i = 0; i < active; i++)
+        done += flood_turn(&crowd->flood[i], submit);
+    return done;
+}
+
+static bool crowd_is_busy(const struct crowd *crowd, unsigned active)
+{
+    for (unsigned i = 0; i < active; i++)
+        if (crowd->flood[i].in_flight > 0)
+            return true;
+    return false;
+}
+
 /* ns per descriptor when the first `active` sessions submit in turn. */
 static double crowd_time(struct crowd *crowd, unsigned active)
 {
     struct patience patience = patience_begin("completions of a crowd");
-    uint64_t began = clock_now(), until = began + bench_sample_ns(), done = 0;
-    bool busy = true;
-    double ns;
+    uint64_t until = clock_now() + bench_sample_ns();
+    struct series times = {.count = 0};
+    double median;
 
-    while (clock_now() < until)
-        for (unsigned i = 0; i < active; i++)
-            done += flood_turn(&crowd->flood[i], true);
-    ns = (double)(clock_now() - began) / (double)done;
-    while (busy) {
-        busy = false;
-        for (unsigned i = 0; i < active; i++) {
-            flood_turn(&crowd->flood[i], false);
-            busy |= crowd->flood[i].in_flight > 0;
+    while (clock_now() < until) {
+        uint64_t began = clock_now(), done = 0;
+
+        while (done < PART) {
+            done += crowd_turn(crowd, active, true);
+            patience_turn(&patience);
         }
+        series_add(&times, (double)(clock_now() - began) / (double)done);
+    }
+    while (crowd_is_busy(crowd, active)) {
+        crowd_turn(crowd, active, false);
         patience_turn(&patience);
     }
-    return ns;
+    median = series_median(&times);
+    series_free(&times);
+    return median;
 }
 
 static double echo_time(const struct party *party)
