@@ -93,19 +93,6 @@ static int channel_adopt_journal(struct channel *channel)
     return TS_OK;
 }
 
-/* A request may be discarded between its acceptance and its start: the session was killed then. */
-static int channel_requests_init(struct channel *channel)
-{
-    channel->requests = calloc(channel->map.slots, sizeof(*channel->requests));
-    if (channel->requests == NULL)
-        return TS_ERR_NO_MEMORY;
-    for (uint32_t slot = 0; slot < channel->map.slots; slot++) {
-        list_init(&channel->requests[slot].order);
-        list_init(&channel->requests[slot].waiting);
-    }
-    return TS_OK;
-}
-
 static int channel_start(struct channel *channel, bool adopt)
 {
     struct worker *worker = channel->session->worker;
@@ -165,8 +152,9 @@ int channel_add(struct session *session, const struct proto_channel *ask, int me
     rc = channel_map(memfd, &channel->map);
     if (rc != TS_OK)
         goto err_close;
-    rc = channel_requests_init(channel);
-    if (rc != TS_OK)
+    rc = TS_ERR_NO_MEMORY;
+    channel->requests = calloc(channel->map.slots, sizeof(*channel->requests));
+    if (channel->requests == NULL)
         goto err_unmap;
     rc = channel_start(channel, ask->adopt != 0);
     if (rc != TS_OK)

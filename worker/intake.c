@@ -33,6 +33,8 @@ static void sqe_accept(struct channel *channel, const struct sqe *sqe, uint64_t 
     request->channel = channel;
     request->state = REQUEST_WAITING; /* the slot is taken; request_start says how it goes on */
     request->ticket = ticket;
+    list_init(&request->order); /* it may be discarded before its start, if the session is killed */
+    list_init(&request->waiting);
     channel->in_flight++;
     atomic_count(&channel->session->worker->stats->in_flight, 1);
 }
@@ -78,6 +80,8 @@ static int intake_room(struct channel *channel, uint64_t *count)
     int rc = ring_consumer_ready(&channel->sq, &ready);
 
     *count = 0;
+    if (rc == TS_OK && ready == 0)
+        ring_slot_prefetch(&channel->sq, sizeof(struct sqe));
     if (rc != TS_OK || ready == 0)
         return rc;
     if (ready > INTAKE_BATCH)

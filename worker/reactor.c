@@ -47,8 +47,13 @@ int reactor_wait(struct reactor *reactor, int timeout_ms)
     reactor->looked = clock_now();
     if (count < 0)
         return errno == EINTR ? 0 : -1;
-    if (count == 0)
+    if (count == 0) {
+        reactor->patience = reactor->patience < REACTOR_PATIENCE_MAX / 2
+                                ? reactor->patience * 2 + REACTOR_PATIENCE_MIN
+                                : REACTOR_PATIENCE_MAX;
         return 0;
+    }
+    reactor->patience = 0;
     reactor->woken = reactor->looked;
     for (int i = 0; i < count; i++)
         sources[i] = events[i].data.ptr;

@@ -15,6 +15,7 @@ struct source {
 struct reactor {
     int epoll;
     uint64_t looked;             /* when the set was last asked */
+    uint64_t patience;           /* how long it need not be asked again */
     uint64_t woken;              /* when the last callbacks began */
     struct source **dispatching; /* batch being handled, so that a removed source is skipped */
     int dispatch_count;
@@ -27,12 +28,14 @@ void reactor_fini(struct reactor *reactor);
  * callback, also for a source that has an event in the same batch. */
 int reactor_watch(struct reactor *reactor, struct source *source, uint32_t events);
 
-/* Is it time to ask the set again?  It costs a system call: a loop that is busy with shared memory
- * asks once in REACTOR_LOOK_NS only, which is little beside the way through a socket. */
-#define REACTOR_LOOK_NS 2000u
+/* Is it time to ask the set again?  It costs a system call, and a loop that is busy with shared
+ * memory would make it in vain: each time nothing was there the pause doubles, up to what is little
+ * beside the way through a socket; and while sockets have something there is none. */
+#define REACTOR_PATIENCE_MIN 500u /* ns */
+#define REACTOR_PATIENCE_MAX 8000u
 static inline bool reactor_is_due(const struct reactor *reactor, uint64_t now)
 {
-    return now - reactor->looked >= REACTOR_LOOK_NS;
+    return now - reactor->looked >= reactor->patience;
 }
 
 /* Waits up to `timeout_ms` and calls the sources that are ready. Returns how many. */
