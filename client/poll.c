@@ -45,8 +45,10 @@ static int poll_ring(struct tesup_channel *channel, struct tesup_completion *com
 
         if (ring_consumer_ready(&channel->cq, &ready) != TS_OK)
             goto err_break;
-        if (ready == 0)
+        if (ready == 0) {
+            ring_slot_prefetch(&channel->cq, sizeof(struct cqe));
             break;
+        }
         for (; ready > 0 && count < max; ready--, count++)
             if (!cqe_take(channel, &completions[count]))
                 goto err_break;

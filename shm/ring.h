@@ -89,6 +89,12 @@ static inline void *ring_slot_next(struct ring_producer *ring, size_t entry)
     return ring->bytes + (ring->tail & (ring->size - 1)) * entry;
 }
 
+/* Fetches the line of the next entry while its tail is on the way: for who polls an empty ring. */
+static inline void ring_slot_prefetch(const struct ring_consumer *ring, size_t entry)
+{
+    __builtin_prefetch(ring->bytes + (ring->head & (ring->size - 1)) * entry);
+}
+
 static inline void ring_slot_read(const struct ring_consumer *ring, void *copy, size_t entry)
 {
     memory_copy_once(copy, ring->bytes + (ring->head & (ring->size - 1)) * entry, entry);
