@@ -5,7 +5,6 @@
 #include "tests/bench/work.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "tests/bench/memory.h"
 
@@ -117,41 +116,54 @@ static void times_measure(unsigned count, double *echo, double *one, double *all
 
 struct board {
     const struct daemon *daemon;
-    _Atomic uint64_t attached, stop;
-    _Atomic uint64_t grown_kib; /* of all jobs */
+    _Atomic uint64_t forked, go, attached, stop;
 };
 
 static void memory_job(void *argument)
 {
     struct board *board = argument;
-    double before = memory_pss_kib(getpid());
     struct party party;
 
+    atomic_fetch_add(&board->forked, 1);
+    wait_word(&board->go, 1, "leave to attach");
     party_attach(&party, board->daemon, NULL);
     work_once(party.channel, &nop, true);
-    atomic_fetch_add(&board->grown_kib, (uint64_t)(memory_pss_kib(getpid()) - before));
     atomic_fetch_add(&board->attached, 1);
     while (atomic_observe(&board->stop) == 0)
         wait_sleep_ms(20);
     party_detach(&party);
 }
 
-static void memory_measure(unsigned count, double *job, double *worker, double *supervisor)
+/* Of the jobs, the worker and the supervisor. */
+static void memory_read(const struct job *jobs, unsigned count, const pid_t pids[2], double kib[3])
+{
+    kib[0] = 0;
+    for (unsigned i = 0; i < count; i++)
+        kib[0] += memory_pss_kib(jobs[i].pid);
+    kib[1] = memory_pss_kib(pids[0]);
+    kib[2] = memory_pss_kib(pids[1]);
+}
+
+/* What attaching adds, per job: before and after it the same processes share the same pages. */
+static void memory_measure(unsigned count, double grown[3])
 {
     struct board *board = job_board_create(sizeof(*board));
+    double before[3], after[3];
     struct daemon daemon;
     struct job jobs[JOBS_MAX];
-    pid_t pid = bench_serve(&daemon, "crowd", "", 0);
-    double worker_before = memory_pss_kib(pid);
-    double supervisor_before = memory_pss_kib(daemon.pid);
+    pid_t worker = bench_serve(&daemon, "crowd", "", 0);
+    const pid_t pids[2] = {worker, daemon.pid};
 
     board->daemon = &daemon;
     for (unsigned i = 0; i < count; i++)
         job_start(&jobs[i], "job of a crowd", memory_job, board);
+    wait_word(&board->forked, count, "all jobs are there");
+    memory_read(jobs, count, pids, before);
+    atomic_publish(&board->go, 1);
     wait_word(&board->attached, count, "all jobs are attached");
-    *job = (double)atomic_peek(&board->grown_kib) / count;
-    *worker = (memory_pss_kib(pid) - worker_before) / count;
-    *supervisor = (memory_pss_kib(daemon.pid) - supervisor_before) / count;
+    memory_read(jobs, count, pids, after);
+    for (int i = 0; i < 3; i++)
+        grown[i] = after[i] > before[i] ? (after[i] - before[i]) / count : 0;
     atomic_publish(&board->stop, 1);
     for (unsigned i = 0; i < count; i++)
         job_expect_success(&jobs[i], WAIT_MS);
@@ -173,7 +185,7 @@ void growth_jobs(void **state)
         double cells[6];
 
         times_measure(counts[i], &cells[0], &cells[1], &cells[2]);
-        memory_measure(counts[i], &cells[3], &cells[4], &cells[5]);
+        memory_measure(counts[i], &cells[3]);
         snprintf(label, sizeof(label), "%u", counts[i]);
         grid_row(grid, label, cells);
     }
