@@ -6,12 +6,14 @@
 /* Descriptors wait in the queue as duplicates: a worker is told as fast as it reads. */
 #define REPLAY_QUEUE_MAX 256u
 
-/* Id 0: answers to a replay are looked at only for errors. */
+/* Answers to a replay are looked at only for errors. */
 static void replay_send(struct job *job, enum wire_type type, uint32_t handle)
 {
     struct wire_message message;
 
     job_message_build(job, type, handle, true, &message);
+    message.header.id =
+        type == WIRE_SESSION_ADD || type == WIRE_CHANNEL_ADD ? REPLAY_ID_BASE : REPLAY_ID_DETAIL;
     worker_link_send(&job->worker->link, &message);
 }
 

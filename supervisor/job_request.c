@@ -5,6 +5,7 @@
 #include "shm/err.h"
 #include "supervisor/job_attach.h"
 #include "supervisor/job_record.h"
+#include "supervisor/job_replay.h"
 #include "supervisor/supervisor.h"
 
 static void job_answer(struct job *job, uint32_t id, int status, uint32_t handle, const char *text)
@@ -344,16 +345,39 @@ static void open_job_answered(const struct job_ask *ask, const struct proto_repl
         job_answer(job, ask->job_id, reply->status, ask->handle, reply->text);
 }
 
+/* A new process of the worker did not take what its predecessor had.  A job without channels would
+ * wait for completions for ever, so it learns by the end of its session. */
+static void replay_refused(struct worker_process *worker, const struct wire_message *message)
+{
+    const struct proto_reply *reply = &message->body.reply;
+    struct supervisor *supervisor = worker->supervisor;
+    void *object;
+    struct job *job;
+
+    if (table_get(&supervisor->jobs, (uint32_t)message->header.session, &object) != TS_OK)
+        return;
+    job = object;
+    if (job->worker != worker || job->state == JOB_ENDING)
+        return;
+    report_problem(supervisor, &supervisor->job_broken,
+                   "worker %s started anew and could not take over %s of job %d (%s)%s: %s: %s",
+                   worker->pair->name,
+                   message->header.id == REPLAY_ID_BASE ? "a channel" : "everything",
+                   (int)job->cred.pid, job->comm,
+                   message->header.id == REPLAY_ID_BASE ? ", which was detached" : "",
+                   err_name(reply->status), reply->text);
+    if (message->header.id == REPLAY_ID_BASE)
+        job_end(job, "its worker could not take over its channels");
+}
+
 void job_request_answered(struct worker_process *worker, const struct wire_message *message)
 {
     const struct proto_reply *reply = &message->body.reply;
     struct job_ask *ask = job_ask_find(worker, message->header.id), copy;
 
     if (ask == NULL) {
-        if (message->header.id == 0 && reply->status != TS_OK)
-            report_problem(worker->supervisor, &worker->supervisor->job_broken,
-                           "worker %s could not take over everything: %s: %s", worker->pair->name,
-                           err_name(reply->status), reply->text);
+        if (message->header.id <= REPLAY_ID_BASE && reply->status != TS_OK)
+            replay_refused(worker, message);
         return;
     }
     copy = *ask;

@@ -175,6 +175,8 @@ err_close:
 err_free:
     close(memfd);
     free(channel);
+    if (rc == TS_ERR_PROTOCOL) /* served before, and its job has written nonsense meanwhile */
+        session_kill(session, "its channel cannot be adopted: header or journal make no sense");
     return rc;
 }
 
