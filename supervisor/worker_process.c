@@ -22,7 +22,7 @@
 #include "supervisor/supervisor.h"
 #include "supervisor/worker_spawn.h"
 
-#define START_DEADLINE_MS 10000u
+#define START_DEADLINE_MS 10000u /* worker_apply says it in words */
 #define DRAIN_MORE_MS     1000u /* for a worker to stop by itself what did not end in time */
 #define HEALTHY_NS        CLOCK_NS_PER_S
 #define REAP_DEADLINE_MS  2000
@@ -116,6 +116,7 @@ static void worker_release(struct worker_process *worker)
     worker->pidfd = -1;
     worker->report = -1;
     worker->pid = 0;
+    worker->killed[0] = '\0';
     worker->ready_ns = 0;
 }
 
@@ -150,7 +151,7 @@ static bool death_count(struct worker_process *worker)
 /* The process is reaped: what it knew is forgotten, what happens next is the table's matter. */
 static void worker_died(struct worker_process *worker, const char *how)
 {
-    char early[COUNTERS_TEXT] = "", text[COUNTERS_TEXT * 2];
+    char early[COUNTERS_TEXT] = "", text[COUNTERS_TEXT * 3];
     uint64_t ready_ns = worker->ready_ns;
     bool healthy = ready_ns != 0 && clock_now() - ready_ns > HEALTHY_NS;
     bool draining = worker->state == WORKER_STATE_DRAINING;
@@ -158,7 +159,8 @@ static void worker_died(struct worker_process *worker, const char *how)
 
     if (ready_ns == 0)
         worker_report_read(worker, early, sizeof(early));
-    snprintf(text, sizeof(text), "%s%s%s", how, early[0] != '\0' ? ": " : "", early);
+    snprintf(text, sizeof(text), "%s%s%s%s%s", how, worker->killed[0] != '\0' ? ": " : "",
+             worker->killed, early[0] != '\0' ? ": " : "", early);
     if (draining)
         log_info("worker %s left: %s", worker->pair->name, text);
     else
@@ -309,7 +311,9 @@ static void worker_apply(struct worker_process *worker, enum worker_event event)
         worker_ask_drain(worker);
         break;
     case WORKER_ACTION_KILL:
-        worker_process_kill(worker, "it did not meet its deadline");
+        worker_process_kill(worker, step.next == WORKER_STATE_STARTING
+                                        ? "it was not ready 10 s after its start"
+                                        : "it did not finish within the drain timeout");
         break;
     case WORKER_ACTION_GONE:
         worker_gone(worker);
@@ -370,6 +374,7 @@ void worker_process_kill(struct worker_process *worker, const char *why)
     if (!worker_process_alive(worker))
         return;
     report_problem(worker->supervisor, NULL, "worker %s is killed: %s", worker->pair->name, why);
+    snprintf(worker->killed, sizeof(worker->killed), "%s", why);
     worker_link_close(&worker->link);
     process_pidfd_signal(worker->pidfd, SIGKILL);
 }

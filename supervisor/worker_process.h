@@ -25,6 +25,8 @@ struct worker_process {
     struct worker_link link;
     struct timer timer; /* deadline or pause of the state */
 
+    char killed[COUNTERS_TEXT]; /* why we killed this process; "" = we did not */
+
     uint64_t ready_ns; /* monotonic; 0 = this process was never ready */
     unsigned early;    /* deaths in a row before a healthy life, for the pause */
     uint64_t *deaths;  /* when the last restart_max_deaths were; a ring */
