@@ -45,7 +45,7 @@ void channel_slot_release(struct tesup_channel *channel, uint32_t slot)
 
 static int map_error(int rc)
 {
-    if (rc == TS_ERR_SYSTEM)
+    if (rc == TS_ERR_SYSTEM || rc == TS_ERR_NO_MEMORY)
         return error_system("mapping the channel");
     return error_set(rc, rc == TS_ERR_VERSION
                              ? "the channel has another layout than this library knows; install "

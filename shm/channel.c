@@ -123,7 +123,7 @@ int channel_map(int fd, struct channel_map *map)
         return TS_ERR_PROTOCOL;
     header = mmap(NULL, facts.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (header == MAP_FAILED)
-        return TS_ERR_SYSTEM;
+        return errno == ENOMEM ? TS_ERR_NO_MEMORY : TS_ERR_SYSTEM;
     memory_copy_once(&copy, header, sizeof(copy));
     rc = channel_check(&copy, facts.size);
     if (rc != TS_OK) {

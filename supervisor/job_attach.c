@@ -12,6 +12,7 @@
 #include "supervisor/job_record.h"
 #include "supervisor/job_replay.h"
 #include "supervisor/publish.h"
+#include "supervisor/shortage.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/worker_choose.h"
 
@@ -240,6 +241,16 @@ static struct job *job_alloc(struct supervisor *supervisor, struct worker_proces
     return job;
 }
 
+/* A full table and no memory look the same to job_alloc. */
+static int job_alloc_error(const struct supervisor *supervisor, char *text, size_t text_size)
+{
+    if (supervisor->jobs.used < supervisor->jobs.limit)
+        return shortage_explain(ENOMEM, "a session", sizeof(struct job), text, text_size);
+    snprintf(text, text_size, "%u sessions are attached, which is limits.sessions_max",
+             supervisor->jobs.used);
+    return TS_ERR_LIMIT;
+}
+
 void job_attach(struct supervisor *supervisor, int socket, const struct ucred *cred,
                 struct wire_message *message)
 {
@@ -257,9 +268,7 @@ void job_attach(struct supervisor *supervisor, int socket, const struct ucred *c
         goto err_deny;
     job = job_alloc(supervisor, worker, socket, cred, message);
     if (job == NULL) {
-        snprintf(text, sizeof(text), "%u sessions are attached, which is limits.sessions_max",
-                 supervisor->jobs.used);
-        status = TS_ERR_LIMIT;
+        status = job_alloc_error(supervisor, text, sizeof(text));
         goto err_deny;
     }
     job->pidfd = peer_pidfd(socket, cred->pid);
@@ -304,7 +313,8 @@ void job_attach_start(struct job *job)
     session = job_ask_new(job, WIRE_SESSION_ADD, 0, 0, ATTACH_ASK_MS);
     channel = job_ask_new(job, WIRE_CHANNEL_ADD, 0, 0, ATTACH_ASK_MS);
     if (session == NULL || channel == NULL) {
-        job_attach_refuse(job, TS_ERR_NO_MEMORY, "the supervisor has no memory");
+        status = shortage_explain(ENOMEM, "a session", sizeof(*session), text, sizeof(text));
+        job_attach_refuse(job, status, text);
         return;
     }
     job->state = JOB_ATTACHING;

@@ -3,56 +3,24 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "shm/channel.h"
 #include "shm/err.h"
 #include "shm/segment.h"
 #include "supervisor/publish.h"
+#include "supervisor/shortage.h"
 #include "supervisor/supervisor.h"
 
-static unsigned long long file_size_limit(void)
-{
-    struct rlimit limit = {0};
-
-    getrlimit(RLIMIT_FSIZE, &limit);
-    return limit.rlim_cur;
-}
-
-/* Limit, need and remedy of what went wrong. */
 static int channel_error(int error, const struct channel_shape *shape, char *text, size_t text_size)
 {
     unsigned long long need =
-        (sizeof(struct channel_header) + 2 * channel_notify_ring_size(shape->notify_max) +
-         shape->slots * (sizeof(struct sqe) + sizeof(struct cqe) + sizeof(struct journal_entry))) /
-        1024;
+        sizeof(struct channel_header) + 2 * channel_notify_ring_size(shape->notify_max) +
+        shape->slots * (sizeof(struct sqe) + sizeof(struct cqe) + sizeof(struct journal_entry));
 
-    switch (error) {
-    case EMFILE:
-    case ENFILE:
-        report_no_files(text, text_size);
-        return TS_ERR_LIMIT;
-    case EFBIG:
-        snprintf(text, text_size,
-                 "RLIMIT_FSIZE of the supervisor is %llu bytes, a channel needs about %llu KiB: "
-                 "start it with `ulimit -f unlimited`",
-                 file_size_limit(), need);
-        return TS_ERR_LIMIT;
-    case ENOMEM:
-    case ENOSPC:
-        snprintf(text, text_size,
-                 "no memory for a channel of about %llu KiB: free some, raise the limit of the "
-                 "supervisor's cgroup, or attach with fewer slots",
-                 need);
-        return TS_ERR_NO_MEMORY;
-    default:
-        snprintf(text, text_size, "a channel cannot be made: %s", strerror(error));
-        return TS_ERR_SYSTEM;
-    }
+    return shortage_explain(error, "a channel", need, text, text_size);
 }
 
 /* Where the worker reads it.  A hint: no channel is refused because it is on another node. */

@@ -1,11 +1,13 @@
 #include "supervisor/job_request.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "shm/err.h"
 #include "supervisor/job_attach.h"
 #include "supervisor/job_record.h"
 #include "supervisor/job_replay.h"
+#include "supervisor/shortage.h"
 #include "supervisor/supervisor.h"
 
 static void job_answer(struct job *job, uint32_t id, int status, uint32_t handle, const char *text)
@@ -98,7 +100,9 @@ static void region_add(struct job *job, struct wire_message *message)
         snprintf(text, sizeof(text),
                  "%u regions are registered, which is limits.regions_per_session",
                  job->regions.used);
-        job_answer(job, id, rc, 0, rc == TS_ERR_LIMIT ? text : "the supervisor has no memory");
+        if (rc != TS_ERR_LIMIT)
+            rc = shortage_explain(ENOMEM, "a region", sizeof(*region), text, sizeof(text));
+        job_answer(job, id, rc, 0, text);
         return;
     }
     ask = ask_make(job, WIRE_REGION_ADD, id, handle, JOB_ASK_MS);
@@ -160,9 +164,11 @@ static void remote_open(struct job *job, struct wire_message *message)
     wire_text_close(remote->name);
     rc = job_remote_add(job, remote, &handle);
     if (rc != TS_OK) {
-        job_answer(job, id, rc, 0,
-                   rc == TS_ERR_LIMIT ? "too many segments are open"
-                                      : "the supervisor has no memory");
+        char text[PROTO_TEXT_MAX] = "too many segments are open";
+
+        if (rc != TS_ERR_LIMIT)
+            rc = shortage_explain(ENOMEM, "an open segment", sizeof(*remote), text, sizeof(text));
+        job_answer(job, id, rc, 0, text);
         return;
     }
     ask =

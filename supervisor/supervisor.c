@@ -15,8 +15,10 @@
 #include "supervisor/key.h"
 #include "supervisor/peer_route.h"
 #include "supervisor/publish.h"
+#include "supervisor/shortage.h"
 
 #define HEARTBEAT_MS  1000u
+#define FILES_MIN     64u   /* its own, a few for each worker, and some jobs */
 #define LEAVE_MORE_MS 3000u /* for processes that were killed to be reaped */
 
 /* Each opens one thing, or returns -1 with a sentence in text; in the order of supervisor_steps. */
@@ -38,6 +40,13 @@ static int process_prepare(struct supervisor *supervisor, char *text, size_t tex
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
+        if (files.rlim_cur < FILES_MIN) {
+            snprintf(text, text_size,
+                     "RLIMIT_NOFILE is %llu, a supervisor needs at least %u file descriptors: "
+                     "start it with `ulimit -n 1024` or more, LimitNOFILE= in its unit",
+                     (unsigned long long)files.rlim_cur, FILES_MIN);
+            return -1;
+        }
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -159,8 +168,7 @@ static int counters_open(struct supervisor *supervisor, char *text, size_t text_
 {
     if (counters_create(&supervisor->counters_fd, &supervisor->counters) == TS_OK)
         return lock_write(&supervisor->lock, supervisor->counters_fd, text, text_size);
-    snprintf(text, text_size, "no memory for %zu KiB of counters: %s",
-             sizeof(*supervisor->counters) / 1024, strerror(errno));
+    shortage_explain(errno, "the counters segment", sizeof(*supervisor->counters), text, text_size);
     return -1;
 }
 

@@ -23,7 +23,7 @@
 #include "supervisor/worker_spawn.h"
 
 #define START_DEADLINE_MS 10000u /* worker_apply says it in words */
-#define DRAIN_MORE_MS     1000u /* for a worker to stop by itself what did not end in time */
+#define DRAIN_MORE_MS     1000u  /* for a worker to stop by itself what did not end in time */
 #define HEALTHY_NS        CLOCK_NS_PER_S
 #define REAP_DEADLINE_MS  2000
 #define BACKOFF_FIRST_MS  100u

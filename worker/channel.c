@@ -129,11 +129,26 @@ static int channel_start(struct channel *channel, bool adopt)
     return TS_OK;
 }
 
+const char *channel_refusal(int status)
+{
+    switch (status) {
+    case TS_OK:
+        return "";
+    case TS_ERR_NO_MEMORY:
+        return "the worker has no memory or address space for the channel: raise RLIMIT_AS of the "
+               "supervisor (LimitAS= in its unit), or the memory of its cgroup";
+    case TS_ERR_PROTOCOL:
+        return "the channel's header or journal makes no sense";
+    default:
+        return "the worker refuses the channel";
+    }
+}
+
 int channel_add(struct session *session, const struct proto_channel *ask, int memfd, int own_event,
                 int job_event)
 {
     struct channel *channel = calloc(1, sizeof(*channel));
-    int rc = TS_ERR_INVALID;
+    int rc = channel != NULL ? TS_ERR_INVALID : TS_ERR_NO_MEMORY;
 
     if (channel == NULL || ask->handle >= SESSION_CHANNELS_MAX ||
         session->channels[ask->handle] != NULL) {

@@ -26,6 +26,8 @@ struct channel {
  * that it had accepted are completed (docs/memory-model.md). TS_OK or an error; takes the fds. */
 int channel_add(struct session *session, const struct proto_channel *ask, int memfd, int own_event,
                 int job_event);
+/* What channel_add returned, in words for the job. */
+const char *channel_refusal(int status);
 void channel_delete(struct channel *channel);
 
 /* Puts one completion into cq and frees the slot. Published by channel_publish. */

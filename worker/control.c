@@ -114,7 +114,7 @@ static void on_channel_add(struct worker *worker, struct session *session,
     int rc = channel_add(session, ask, wire_message_take(message, 0), wire_message_take(message, 1),
                          wire_message_take(message, 2));
 
-    answer(worker, message, rc, ask->handle, rc == TS_OK ? "" : "the worker refuses the channel");
+    answer(worker, message, rc, ask->handle, channel_refusal(rc));
 }
 
 static void on_channel_close(struct worker *worker, struct session *session,

@@ -74,6 +74,19 @@ unsigned long process_anon_kib(pid_t pid)
     return kib;
 }
 
+uint64_t process_space(pid_t pid)
+{
+    char path[32], line[128];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    fclose(file);
+    return strtoul(line, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Not from stat, which counts in ticks of 10 ms. */
 uint64_t process_cpu_ms(pid_t pid)
 {

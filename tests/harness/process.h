@@ -13,6 +13,8 @@ unsigned process_fd_count(pid_t pid);
 unsigned process_memfd_count(pid_t pid);
 /* Resident memory that is its own. */
 unsigned long process_anon_kib(pid_t pid);
+/* Address space in bytes: what RLIMIT_AS counts. */
+uint64_t process_space(pid_t pid);
 /* User and system time so far. */
 uint64_t process_cpu_ms(pid_t pid);
 
