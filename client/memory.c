@@ -13,10 +13,10 @@
 
 #include "client/internal.h"
 #include "shm/segment.h"
+#include "shm/yama.h"
 
 #define FILL_CHUNK (UINT64_C(8) << 20) /* short enough to end between two signals of a profiler */
 #define ASIDE_MAX  256u
-#define YAMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
 
 void region_free(struct region *region)
 {
@@ -29,31 +29,19 @@ void region_free(struct region *region)
 
 /* ---- with the supervisor ---- */
 
-static bool yama_restricts(void)
-{
-    FILE *file = fopen(YAMA_SCOPE, "re");
-    int scope;
-
-    if (file == NULL)
-        return false;
-    scope = fgetc(file);
-    fclose(file);
-    return scope != '0';
-}
-
 /* Lets the supervisor's workers reach our memory where Yama restricts that to a named process. */
 static int private_allow(struct tesup_session *session)
 {
     static _Atomic uint64_t allowed, allowed_forks; /* Yama knows one process, and not in a child */
     uint64_t before = atomic_peek(&allowed);
 
-    if (!yama_restricts())
+    if (yama_scope(YAMA_SCOPE_PATH) == 0)
         return TS_OK;
     if (before != 0 && before != session->supervisor_pid &&
         atomic_peek(&allowed_forks) == session->forks && kill((pid_t)before, 0) == 0)
         return error_set(TS_ERR_UNSUPPORTED,
                          "this process let supervisor %llu reach its private memory, and Yama "
-                         "(" YAMA_SCOPE
+                         "(" YAMA_SCOPE_PATH
                          ") allows one only; for a second one use tesup_mem_alloc or "
                          "tesup_mem_register_fd",
                          (unsigned long long)before);
@@ -273,6 +261,12 @@ static int register_check_file(int fd, uint64_t offset, uint64_t length, uint32_
                          "offset %llu + length %llu lie outside of file %d, which has %llu bytes",
                          (unsigned long long)offset, (unsigned long long)length, fd,
                          (unsigned long long)facts.size);
+    if (!segment_maps_range(&facts, offset, length))
+        return error_set(TS_ERR_INVALID,
+                         "offset %llu and length %llu must be multiples of the huge pages of file "
+                         "%d, which have %llu KiB",
+                         (unsigned long long)offset, (unsigned long long)length, fd,
+                         (unsigned long long)facts.huge / 1024);
     if (!facts.writable && (access & TESUP_ACCESS_REMOTE_WRITE) != 0)
         return error_set(TS_ERR_DENIED,
                          "file %d is open for reading only; TESUP_ACCESS_REMOTE_WRITE needs O_RDWR",

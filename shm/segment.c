@@ -51,6 +51,7 @@ int segment_inspect(int fd, struct segment_facts *facts)
     facts->size = (uint64_t)st.st_size;
     facts->page = (unsigned long)fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE;
     facts->writable = (mode & O_ACCMODE) == O_RDWR;
+    facts->huge = (unsigned long)fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : 0;
     /* hugetlb can run out of pages at first touch, so it counts as unsealed: st_nlink is 0 for a
      * memfd, which lives on the kernel's own tmpfs without a size limit; files of /dev/shm have a
      * limit and cannot be relied on. */

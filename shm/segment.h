@@ -15,9 +15,17 @@ struct segment_facts {
     uint64_t page; /* offset and length of a mapping are multiples of it; huge for hugetlb */
     bool sealed;   /* cannot shrink and its pages come from RAM: loads and stores never fault */
     bool writable;
+    uint64_t huge; /* page size of a hugetlb file; 0 for others */
 };
 /* Asks the kernel about `fd`. 0, or -1 with errno (EBADF, EINVAL for no regular file). */
 int segment_inspect(int fd, struct segment_facts *facts);
+
+/* May [offset, offset + length) of the file be mapped?  A hugetlb file maps whole pages only. */
+static inline bool segment_maps_range(const struct segment_facts *facts, uint64_t offset,
+                                      uint64_t length)
+{
+    return facts->huge == 0 || (offset % facts->huge == 0 && length % facts->huge == 0);
+}
 
 /* Binds [address, +size) to a node (no effect for node < 0); pages that exist move. 0 or -1. */
 int segment_bind(void *address, uint64_t size, int node);

@@ -11,6 +11,7 @@
 
 #include "shm/err.h"
 #include "shm/segment.h"
+#include "shm/yama.h"
 
 #define STAGING_SIZE (256u * 1024u)
 
@@ -47,6 +48,14 @@ int memory_map(struct memory *memory, int fd, uint64_t offset, uint64_t length, 
                  (unsigned long long)offset);
         goto err_close;
     }
+    if (!segment_maps_range(&facts, offset, length)) {
+        snprintf(text, text_size,
+                 "offset %llu and length %llu must be multiples of the file's huge pages of %llu "
+                 "KiB",
+                 (unsigned long long)offset, (unsigned long long)length,
+                 (unsigned long long)facts.huge / 1024);
+        goto err_close;
+    }
     memory->sealed = facts.sealed;
     memory->writable = facts.writable;
     skip = offset % facts.page;
@@ -67,19 +76,8 @@ err_close:
 
 static void attach_failed(int error, pid_t pid, char *text, size_t size)
 {
-    char scope = '0';
-    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        if (read(fd, &scope, 1) != 1)
-            scope = '?';
-        close(fd);
-    }
     if (error == EPERM || error == EACCES)
-        snprintf(text, size,
-                 "the kernel forbids reaching the memory of process %d (Yama ptrace_scope %c): "
-                 "use tesup_mem_alloc, or sysctl kernel.yama.ptrace_scope=1 or 0",
-                 (int)pid, scope);
+        yama_explain(yama_scope(YAMA_SCOPE_PATH), pid, text, size);
     else
         snprintf(text, size, "cannot reach the memory of process %d: %s", (int)pid,
                  strerror(error));

@@ -181,10 +181,11 @@ TESUP_API int tesup_mem_alloc(struct tesup_session *session, size_t length, uint
 TESUP_API int tesup_mem_free(struct tesup_session *session, tesup_region_t region);
 
 /** @brief Register a memfd, POSIX shared memory or hugetlb file. The library duplicates @p fd.
- *  @param offset,length bytes; must lie within the file.
+ *  @param offset,length bytes; must lie within the file, and be multiples of the page size when it
+ *  is a hugetlb file.
  *  @param base address that peers may use with TESUP_REMOTE_ADDR; may be NULL.
- *  @return 0, #TESUP_ERR_INVALID outside of the file, #TESUP_ERR_DENIED for remote write to a
- *  read-only @p fd, #TESUP_ERR_LIMIT, #TESUP_ERR_NO_DAEMON, #TESUP_ERR_TIMEOUT */
+ *  @return 0, #TESUP_ERR_INVALID outside of the file or not on its pages, #TESUP_ERR_DENIED for
+ * remote write to a read-only @p fd, #TESUP_ERR_LIMIT, #TESUP_ERR_NO_DAEMON, #TESUP_ERR_TIMEOUT */
 TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint64_t offset,
                                     uint64_t length, const void *base, uint32_t access,
                                     tesup_region_t *region);
