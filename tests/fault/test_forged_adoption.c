@@ -2,9 +2,7 @@
  * adopts the channel.  That job's session ends, and each honest job of the worker goes on. */
 #include "tests/harness/test.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include "tests/harness/wait.h"
 
 #define HANGUP_MS  10000u
+#define DETACHED   "and was detached"
 #define PATIENT    "--fabric tcp --restart-max-deaths 1000"
 #define SCRIBBLERS 12u
 #define ROUNDS     5
@@ -47,22 +46,6 @@ static pid_t worker_replace(void)
 
     assert_int_equal(kill(old, SIGKILL), 0);
     return status_worker_ready(&left, old);
-}
-
-/* How often the supervisor's log says that a job was detached; the worker has its own lines. */
-static unsigned log_lines(void)
-{
-    char path[DAEMON_PATH], line[1024];
-    unsigned count = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/left.log", daemon_directory());
-    file = fopen(path, "re");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file))
-        count += strstr(line, "tesup left: ") && strstr(line, "was detached");
-    fclose(file);
-    return count;
 }
 
 static struct journal_entry *forge_journal(const struct forge *forge)
@@ -178,7 +161,7 @@ static void (*const lies[])(struct forge *) = {
 static void test_lies(void **state)
 {
     static struct forge forge[LIES]; /* large */
-    unsigned lines = log_lines();
+    unsigned lines = daemon_log_count(&left, DETACHED);
     pid_t worker;
 
     (void)state;
@@ -196,7 +179,7 @@ static void test_lies(void **state)
     assert_int_equal(status_worker_count(&left, "sessions_killed"), LIES - 1);
     load_expect_progress(load);
     assert_int_equal(status_worker_ready(&left, 0), worker);
-    lines = log_lines() - lines;
+    lines = daemon_log_count(&left, DETACHED) - lines;
     if (lines == 0 || lines >= LIES)
         fail_msg("%u lines in the log about %zu jobs: at least one, and not one for each", lines,
                  LIES);

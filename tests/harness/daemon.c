@@ -129,11 +129,12 @@ int daemon_test_teardown(void **state)
 }
 
 /* The child's side: the words of the command line, then exec. */
-static _Noreturn void serve_exec(const struct daemon *daemon, const char *options, int output)
+static _Noreturn void serve_exec(const struct daemon *daemon, const char *program,
+                                 const char *options, int output)
 {
     char key[DAEMON_PATH], log[DAEMON_PATH], copy[512];
     const char *fixed[] = {
-        daemon_program,  "serve",   "--foreground", "--name",      daemon->name, "--peer-key", key,
+        program,         "serve",   "--foreground", "--name",      daemon->name, "--peer-key", key,
         "--runtime-dir", directory, "--listen",     "127.0.0.1:0", "--workers",  "1"};
     const size_t fixed_count = sizeof(fixed) / sizeof(fixed[0]);
     char *argv[WORDS_MAX] = {NULL};
@@ -156,12 +157,12 @@ static _Noreturn void serve_exec(const struct daemon *daemon, const char *option
     _exit(127);
 }
 
-static bool address_read(int fd, char *address, size_t size)
+static bool address_read(int fd, char *address, size_t size, unsigned ms)
 {
     static const char word[] = "listening on ";
     char line[256] = "";
     size_t length = 0;
-    struct wait wait = wait_begin("`tesup serve` says where it listens", WAIT_MS);
+    struct wait wait = wait_begin("`tesup serve` says where it listens", ms);
 
     while (length < sizeof(line) - 1) {
         ssize_t got = read(fd, line + length, 1);
@@ -184,7 +185,7 @@ static bool address_read(int fd, char *address, size_t size)
     return false;
 }
 
-void daemon_start(struct daemon *daemon, const char *name, const char *options)
+int daemon_spawn(struct daemon *daemon, const char *program, const char *name, const char *options)
 {
     int output[2];
 
@@ -195,13 +196,38 @@ void daemon_start(struct daemon *daemon, const char *name, const char *options)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        serve_exec(daemon, options, output[1]);
+        serve_exec(daemon, program, options, output[1]);
     daemon->pid = pid; /* not before: `daemon` may be shared with the child */
     running_change(0, pid);
     close(output[1]);
-    if (!address_read(output[0], daemon->address, sizeof(daemon->address)))
-        fail_msg("`tesup serve --name %s %s` ended before it listened", name, options);
-    close(output[0]);
+    return output[0];
+}
+
+void daemon_listens(struct daemon *daemon, int output, unsigned ms)
+{
+    if (!address_read(output, daemon->address, sizeof(daemon->address), ms))
+        fail_msg("`tesup serve --name %s` ended before it listened", daemon->name);
+    close(output);
+}
+
+void daemon_start(struct daemon *daemon, const char *name, const char *options)
+{
+    daemon_listens(daemon, daemon_spawn(daemon, daemon_program, name, options), WAIT_MS);
+}
+
+unsigned daemon_log_count(const struct daemon *daemon, const char *part)
+{
+    char path[DAEMON_PATH], line[1024];
+    unsigned count = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s.log", directory, daemon->name);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        count += strstr(line, part) != NULL;
+    fclose(file);
+    return count;
 }
 
 const char *daemon_config(const char *text)

@@ -29,6 +29,12 @@ const char *daemon_directory(void);
 
 /* `tesup serve --name NAME OPTIONS` with one worker on a free port of loopback. */
 void daemon_start(struct daemon *daemon, const char *name, const char *options);
+/* The same in two steps, with another program: starts it; its standard output. */
+int daemon_spawn(struct daemon *daemon, const char *program, const char *name, const char *options);
+/* Waits until it says where it listens; takes `output`. */
+void daemon_listens(struct daemon *daemon, int output, unsigned ms);
+/* How many lines of its log have `part`; workers write there, too. */
+unsigned daemon_log_count(const struct daemon *daemon, const char *part);
 /* Writes a config file and returns `--config FILE`, good until the next call. */
 const char *daemon_config(const char *text);
 /* SIGTERM: the exit code is 0, and process, workers, socket and lock file are gone. */
