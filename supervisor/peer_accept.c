@@ -130,8 +130,9 @@ static void guest_proof(struct peer_guest *guest)
 
     if (handshake_proof_check(guest->proof, guest->proof_size, gate->key, guest->hello_bytes,
                               guest->hello_size, guest->challenge) != TS_OK) {
-        guest_refuse(guest, &gate->counters->peers_refused_auth, &gate->unproven,
-                     "does not know the key; copy the key file of one host to the other");
+        guest_refuse(
+            guest, &gate->counters->peers_refused_auth, &gate->unproven,
+            "does not know the key; both hosts need the same key file and the same peer.auth");
         return;
     }
     status = gate->deliver(gate, guest, text, sizeof(text));
