@@ -47,6 +47,11 @@ static int control_connect_error(const char *path)
             path, errno == ECONNREFUSED ? "nobody listens there" : "no such socket");
     if (errno == EPROTOTYPE)
         return error_set(TS_ERR_INVALID, "%s is a socket, but not one of `tesup serve`", path);
+    if (errno == EACCES)
+        return error_set(TS_ERR_DENIED,
+                         "uid %u may not use the supervisor at %s: whoever runs it can allow that "
+                         "with limits.allow_uids",
+                         (unsigned)geteuid(), path);
     return error_system("cannot connect to the supervisor at %s", path);
 }
 

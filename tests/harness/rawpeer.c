@@ -30,7 +30,7 @@ static void key_read(uint8_t key[HANDSHAKE_KEY])
     assert_int_equal(sodium_hex2bin(key, HANDSHAKE_KEY, hex, strlen(hex), NULL, NULL, NULL), 0);
 }
 
-void rawpeer_connect(struct rawpeer *peer, const struct daemon *daemon)
+void rawpeer_connect_keyless(struct rawpeer *peer, const struct daemon *daemon)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     const char *port = strrchr(daemon->address, ':');
@@ -39,10 +39,16 @@ void rawpeer_connect(struct rawpeer *peer, const struct daemon *daemon)
     assert_non_null(port);
     address.sin_port = htons((uint16_t)strtoul(port + 1, NULL, 10));
     assert_int_equal(inet_pton(AF_INET, "127.0.0.1", &address.sin_addr), 1);
-    key_read(peer->key);
+    handshake_random(peer->key, sizeof(peer->key));
     peer->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(peer->socket >= 0);
     assert_int_equal(connect(peer->socket, (struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+void rawpeer_connect(struct rawpeer *peer, const struct daemon *daemon)
+{
+    rawpeer_connect_keyless(peer, daemon);
+    key_read(peer->key);
 }
 
 void rawpeer_send(const struct rawpeer *peer, const void *bytes, size_t size)
@@ -63,20 +69,30 @@ void rawpeer_send(const struct rawpeer *peer, const void *bytes, size_t size)
     }
 }
 
-uint64_t rawpeer_expect_hangup(const struct rawpeer *peer, unsigned ms)
+size_t rawpeer_hangup_bytes(const struct rawpeer *peer, unsigned ms)
 {
     struct wait wait = wait_begin("the peer hangs up", ms);
-    uint64_t began = wait_now_ms();
+    size_t said = 0;
     char bytes[4096];
 
     for (;;) {
         ssize_t got = recv(peer->socket, bytes, sizeof(bytes), MSG_DONTWAIT);
 
         if (got == 0 || (got < 0 && errno == ECONNRESET))
-            return wait_now_ms() - began;
+            return said;
         if (got < 0)
             wait_step(&wait);
+        else
+            said += (size_t)got;
     }
+}
+
+uint64_t rawpeer_expect_hangup(const struct rawpeer *peer, unsigned ms)
+{
+    uint64_t began = wait_now_ms();
+
+    (void)rawpeer_hangup_bytes(peer, ms);
+    return wait_now_ms() - began;
 }
 
 void rawpeer_close(struct rawpeer *peer)

@@ -18,9 +18,13 @@ struct rawpeer {
 
 /* A connection that has said nothing. The key is that of the daemon's directory. */
 void rawpeer_connect(struct rawpeer *peer, const struct daemon *daemon);
+/* The same by one who does not know the key, and has made up his own. */
+void rawpeer_connect_keyless(struct rawpeer *peer, const struct daemon *daemon);
 void rawpeer_send(const struct rawpeer *peer, const void *bytes, size_t size);
 /* The other side hangs up within `ms`; what it says before is skipped. How long it took. */
 uint64_t rawpeer_expect_hangup(const struct rawpeer *peer, unsigned ms);
+/* The same; how many bytes it said before. */
+size_t rawpeer_hangup_bytes(const struct rawpeer *peer, unsigned ms);
 void rawpeer_close(struct rawpeer *peer);
 
 /* HELLO for `segment`, and the challenge that answers it. */
