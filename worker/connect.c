@@ -146,7 +146,8 @@ static void connect_on_end(struct endpoint *endpoint, int error)
 {
     if (error == 0 && endpoint->connect.expected == HANDSHAKE_WELCOME)
         connect_failed(endpoint, TS_ERR_AUTH,
-                       "the peer refused our key (both hosts need the same peer.key and peer.auth)", 0);
+                       "the peer refused our key (both hosts need the same peer.key and peer.auth)",
+                       0);
     else
         connect_failed(endpoint, TS_ERR_UNREACHABLE,
                        "the peer closed the connection during the handshake", error);

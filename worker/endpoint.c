@@ -136,14 +136,19 @@ struct endpoint *endpoint_open_self(struct worker *worker)
     return endpoint;
 }
 
+static bool endpoint_reaches(const struct endpoint *endpoint, const uint8_t id[HANDSHAKE_ID])
+{
+    return endpoint->state == ENDPOINT_READY && endpoint->known && endpoint->lost_status == TS_OK &&
+           memcmp(endpoint->peer_id, id, HANDSHAKE_ID) == 0;
+}
+
 struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
                                     const struct endpoint *except)
 {
     list_each (node, following, &worker->endpoints) {
         struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
 
-        if (endpoint != except && endpoint->state == ENDPOINT_READY && endpoint->known &&
-            endpoint->lost_status == TS_OK && memcmp(endpoint->peer_id, id, HANDSHAKE_ID) == 0)
+        if (endpoint != except && endpoint_reaches(endpoint, id) && !endpoint->bye_received)
             return endpoint;
     }
     return NULL;
@@ -282,6 +287,17 @@ static void action_lose(struct endpoint *endpoint, int status, const char *why)
     action_retry(endpoint, status, why);
 }
 
+/* The peer said goodbye to a connection before this one, which it keeps, was ready here. */
+static void endpoint_follow_farewells(struct endpoint *kept)
+{
+    list_each (node, following, &kept->worker->endpoints) {
+        struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
+
+        if (endpoint != kept && endpoint->bye_received && endpoint_reaches(endpoint, kept->peer_id))
+            endpoint_handle(endpoint, ENDPOINT_EVENT_DUPLICATE, TS_OK, "the peer said bye");
+    }
+}
+
 static void action_ready(struct endpoint *endpoint)
 {
     struct endpoint *other;
@@ -291,6 +307,7 @@ static void action_ready(struct endpoint *endpoint)
     endpoint->attempts = 0;
     endpoint_show(endpoint);
     endpoint_each_remote(endpoint, remote_on_endpoint_ready);
+    endpoint_follow_farewells(endpoint);
     if (!endpoint->initiated)
         return;
     /* The side that made the newer connection settles which of two is kept. */

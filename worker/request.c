@@ -195,10 +195,12 @@ static void request_on_moved(struct request *request, int status, uint64_t bytes
 void transfer_on_done(struct transfer *transfer, int status, uint64_t bytes)
 {
     struct request *request = list_entry(transfer, struct request, transfer);
+    struct endpoint *endpoint = request_endpoint(request);
 
-    table_remove(&request_endpoint(request)->wire, transfer->wire);
+    table_remove(&endpoint->wire, transfer->wire);
     transfer->wire = 0;
     request_on_moved(request, status, bytes);
+    endpoint_check_drained(endpoint); /* it may have been the last of a connection that leaves */
 }
 
 void request_on_link_lost(struct request *request)
@@ -419,6 +421,7 @@ void request_discard(struct request *request)
         if (endpoint->link != NULL)
             endpoint->link->ops->forget(endpoint->link, &request->transfer);
         table_remove(&endpoint->wire, request->transfer.wire);
+        endpoint_check_drained(endpoint);
     }
     request_detach(request);
     request->state = REQUEST_FREE;
