@@ -2,25 +2,11 @@
  * in a sanitizer's build, which reserves all of it. */
 #include "tests/fault/limit_fixture.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/harness/process.h"
 #include "tests/harness/status.h"
 #include "tests/harness/wait.h"
-
-static uint64_t address_space(pid_t pid)
-{
-    char path[32], line[128];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    file = fopen(path, "re");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    fclose(file);
-    return strtoul(line, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static void small_space_run(void *argument)
 {
@@ -30,7 +16,7 @@ static void small_space_run(void *argument)
     void *address;
 
     party_check(attach(daemon, &session), "attach");
-    limit_set(0, RLIMIT_AS, address_space(getpid()) + 32 * MIB);
+    limit_set(0, RLIMIT_AS, process_space(getpid()) + 32 * MIB);
     error_expect(tesup_mem_alloc(session, 256 * MIB, 0, &address, &region), TESUP_ERR_NO_MEMORY,
                  "RLIMIT_AS");
     party_check(tesup_mem_alloc(session, MIB, 0, &address, &region), "1 MiB");
@@ -53,7 +39,7 @@ static void test_address_space(void **state)
     job_start(&job, "job with little space", small_space_run, &daemon);
     job_expect_success(&job, WAIT_MS);
     party_check(attach(&daemon, &session), "attach");
-    limit_set(worker, RLIMIT_AS, address_space(worker) + 32 * MIB);
+    limit_set(worker, RLIMIT_AS, process_space(worker) + 32 * MIB);
     error_expect(tesup_mem_alloc(session, 256 * MIB, 0, &address, &region), TESUP_ERR_NO_MEMORY,
                  "RLIMIT_AS");
     party_check(tesup_mem_alloc(session, MIB, 0, &address, &region), "1 MiB");

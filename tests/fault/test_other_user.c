@@ -22,12 +22,6 @@
 #define HANGUP_MS 5000u
 #define BLOCK     4096u
 
-static int test_teardown(void **state)
-{
-    job_kill_all();
-    return daemon_test_teardown(state);
-}
-
 /* `function` as the stranger. */
 static void stranger_do(job_function *function, void *argument)
 {
@@ -262,7 +256,7 @@ static void test_not_on_the_list(void **state)
     daemon_stop(&daemon);
 }
 
-#define TEST(test) cmocka_unit_test_teardown(test, test_teardown)
+#define TEST(test) cmocka_unit_test_teardown(test, daemon_test_teardown)
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* Nobody has work: supervisor and workers must not cost CPU time.  Not in a sanitizer's build, whose
- * runtime does.
+/* Nobody has work: supervisor and workers must not cost CPU time.  Not in a sanitizer's build,
+ * whose runtime does.
  *
  * Looks for 10 s; `integration-idle 60` looks for a whole minute. */
 #include "tests/harness/test.h"
