@@ -125,31 +125,6 @@ pid_t status_worker_ready(const struct daemon *daemon, pid_t old)
     }
 }
 
-void status_endpoints(const struct daemon *daemon, struct status_endpoints *endpoints)
-{
-    json_t *status = status_document(daemon);
-    const json_t *pair = json_array_get(json_object_get(status, "pairs"), 0);
-    const json_t *endpoint;
-    size_t index;
-
-    *endpoints = (struct status_endpoints){.ready = 0};
-    json_array_foreach(json_object_get(pair, "endpoints"), index, endpoint)
-    {
-        const char *state = json_string_value(json_object_get(endpoint, "state"));
-        const char *fabric = json_string_value(json_object_get(endpoint, "fabric"));
-
-        if (fabric && strcmp(fabric, "self") == 0)
-            continue;
-        if (strcmp(state, "ready") == 0) {
-            endpoints->ready++;
-            continue;
-        }
-        endpoints->other++;
-        snprintf(endpoints->state, sizeof(endpoints->state), "%s", state);
-    }
-    json_decref(status);
-}
-
 size_t status_sessions(const struct daemon *daemon)
 {
     json_t *status = status_document(daemon);

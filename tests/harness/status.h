@@ -24,12 +24,6 @@ void status_worker_state(const struct daemon *daemon, char *state, size_t size);
 void status_worker_state_wait(const struct daemon *daemon, const char *state, unsigned ms);
 /* Waits until a worker is ready that is not `old`; its pid. */
 pid_t status_worker_ready(const struct daemon *daemon, pid_t old);
-/* Endpoints of the first worker; the one to itself is left out. */
-struct status_endpoints {
-    unsigned ready, other;
-    char state[32]; /* of one that is not ready */
-};
-void status_endpoints(const struct daemon *daemon, struct status_endpoints *endpoints);
 size_t status_sessions(const struct daemon *daemon);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "shm/atomics.h"
 #include "shm/layout.h"
+#include "tests/harness/endpoints.h"
 #include "tests/harness/job.h"
 #include "tests/harness/party.h"
-#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 #define ROUNDS     50u
@@ -111,36 +111,26 @@ static void right_run(void *argument)
     side_run(RIGHT);
 }
 
-/* Waits until the daemon's worker has `ready` ready endpoints to other workers and no others. */
-static void endpoints_wait(const struct daemon *daemon, unsigned ready, uint64_t round)
+static void round_run(uint64_t round, struct counters_segment *const seen[SIDES])
 {
-    uint64_t until = wait_now_ms() + WAIT_MS;
-    struct status_endpoints now;
+    char what[32];
 
-    while (status_endpoints(daemon, &now), now.ready != ready || now.other > 0) {
-        if (wait_now_ms() > until)
-            fail_msg("round %llu: %s has %u ready endpoints and %u that are not (one is %s)",
-                     (unsigned long long)round, daemon->name, now.ready, now.other, now.state);
-        wait_sleep_ms(2);
-    }
-}
-
-static void round_run(uint64_t round)
-{
+    snprintf(what, sizeof(what), "round %llu", (unsigned long long)round);
     atomic_publish(&board->go, round);
     for (int i = 0; i < SIDES; i++)
         wait_word(&board->side[i].moved, round, "bytes of both sides");
     for (int i = 0; i < SIDES; i++)
-        endpoints_wait(&board->daemon[i], 1, round);
+        endpoints_wait(seen[i], 1, what);
     atomic_publish(&board->close, round);
     for (int i = 0; i < SIDES; i++)
         wait_word(&board->side[i].closed, round, "both sides close");
     for (int i = 0; i < SIDES; i++)
-        endpoints_wait(&board->daemon[i], 0, round);
+        endpoints_wait(seen[i], 0, what);
 }
 
 static void test_both(void **state)
 {
+    struct counters_segment *seen[SIDES];
     struct job jobs[SIDES];
     uint64_t duplicates = 0;
     char options[64];
@@ -154,13 +144,18 @@ static void test_both(void **state)
     job_start(&jobs[RIGHT], "right job", right_run, NULL);
     for (int i = 0; i < SIDES; i++)
         wait_word(&board->side[i].attached, 1, "both jobs attach");
+    for (int i = 0; i < SIDES; i++)
+        seen[i] = endpoints_open(&board->daemon[i]);
     for (uint64_t round = 1; round <= ROUNDS; round++)
-        round_run(round);
+        round_run(round, seen);
     for (int i = 0; i < SIDES; i++) {
         job_expect_success(&jobs[i], WAIT_MS);
-        duplicates += status_worker_count(&board->daemon[i], "endpoint_duplicate");
-        assert_int_equal(status_worker_count(&board->daemon[i], "endpoint_lost"), 0);
-        assert_int_equal(status_worker_count(&board->daemon[i], "peer_protocol"), 0);
+        const struct counters_worker_stats *stats = &seen[i]->worker[0].stats;
+
+        duplicates += atomic_peek(&stats->endpoint_duplicate);
+        assert_int_equal(atomic_peek(&stats->endpoint_lost), 0);
+        assert_int_equal(atomic_peek(&stats->peer_protocol), 0);
+        counters_unmap(seen[i]);
     }
     /* Else they never met, and this test tested nothing. */
     if (duplicates == 0)
@@ -181,7 +176,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON(test_both, "tcp"),
         ON(test_both, "local"),
-        ON(test_both, "auto"),
     };
 
     return cmocka_run_group_tests_name("connecting from both sides", tests, daemon_group_setup,
