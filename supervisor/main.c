@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "supervisor/cmd.h"
+#include "supervisor/command/cmd.h"
 
 struct command {
     const char *name;

@@ -3,7 +3,7 @@
 #define TESUP_SUPERVISOR_PUBLISH_H
 
 #include "shm/counters.h"
-#include "supervisor/job.h"
+#include "supervisor/job/job.h"
 
 struct supervisor;
 

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "shm/err.h"
-#include "supervisor/cpu_taken.h"
-#include "supervisor/job.h"
+#include "supervisor/job/job.h"
 #include "supervisor/key.h"
-#include "supervisor/peer_route.h"
+#include "supervisor/peer/route.h"
 #include "supervisor/publish.h"
 #include "supervisor/shortage.h"
+#include "supervisor/worker/cpu_taken.h"
 
 #define HEARTBEAT_MS  1000u
 #define FILES_MIN     64u   /* its own, a few for each worker, and some jobs */

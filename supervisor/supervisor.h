@@ -4,16 +4,16 @@
 
 #include "shm/counters.h"
 #include "shm/handshake.h"
-#include "supervisor/broker.h"
-#include "supervisor/listener.h"
+#include "supervisor/job/broker.h"
 #include "supervisor/lock.h"
 #include "supervisor/loop.h"
-#include "supervisor/options.h"
-#include "supervisor/peer_accept.h"
+#include "supervisor/options/options.h"
+#include "supervisor/peer/accept.h"
+#include "supervisor/peer/listener.h"
 #include "supervisor/registry.h"
 #include "supervisor/report.h"
 #include "supervisor/systemd.h"
-#include "supervisor/worker_process.h"
+#include "supervisor/worker/process.h"
 
 struct supervisor {
     struct serve_options options;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "shm/process.h"
-#include "supervisor/locate.h"
+#include "supervisor/command/locate.h"
 #include "supervisor/lock.h"
 #include "tests/harness/wait.h"
 
