@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,17 +13,22 @@
 
 struct counters_segment *endpoints_open(const struct daemon *daemon)
 {
-    char path[DAEMON_PATH];
+    char path[DAEMON_PATH], line[128], *rest;
     struct counters_segment *counters = NULL;
-    int number = -1, pid = 0, fd;
+    long number, pid;
+    int fd;
     FILE *file;
 
     snprintf(path, sizeof(path), "%s/%s.lock", daemon_directory(), daemon->name);
     file = fopen(path, "re");
     assert_non_null(file);
-    assert_int_equal(fscanf(file, "%d %*s %d", &pid, &number), 2);
+    assert_non_null(fgets(line, sizeof(line), file));
     fclose(file);
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, number);
+    /* PID STARTTIME COUNTERS_FD */
+    pid = strtol(line, &rest, 10);
+    (void)strtoull(rest, &rest, 10);
+    number = strtol(rest, NULL, 10);
+    snprintf(path, sizeof(path), "/proc/%ld/fd/%ld", pid, number);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(counters_map(fd, false, &counters), TS_OK);

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,8 +51,8 @@ static void proc_line(pid_t pid, const char *name, const char *key, char *value,
  * of the segment. */
 static void channel_expect_on(int node)
 {
-    unsigned long begin = 0, end = 0;
-    char line[512];
+    unsigned long begin, end;
+    char line[512], *rest;
     FILE *maps = fopen("/proc/self/maps", "re");
     size_t pages = 0;
 
@@ -59,7 +60,9 @@ static void channel_expect_on(int node)
     while (fgets(line, sizeof(line), maps) != NULL) {
         if (strstr(line, "memfd:tesup-channel") == NULL)
             continue;
-        assert_int_equal(sscanf(line, "%lx-%lx", &begin, &end), 2);
+        begin = strtoul(line, &rest, 16);
+        assert_int_equal(*rest, '-');
+        end = strtoul(rest + 1, NULL, 16);
         for (unsigned long at = begin; at < end; at += 4096, pages++)
             assert_int_equal(segment_node((const void *)at), node);
     }
@@ -81,18 +84,18 @@ static void workers_run_on_their_nodes(void **state)
 {
     pid_t workers[DAEMON_WORKERS];
     bool seen[NODES] = {false};
-    char value[512];
-    int cpu;
+    char value[512], *rest;
+    long cpu;
 
     (void)state;
     assert_int_equal(daemon_workers(&numa, workers), NODES);
     for (int i = 0; i < NODES; i++) {
         proc_line(workers[i], "status", "Cpus_allowed_list:", value, sizeof(value));
-        assert_int_equal(sscanf(value, "%d", &cpu), 1);
-        assert_null(strpbrk(value, ",-")); /* one CPU */
+        cpu = strtol(value, &rest, 10);
+        assert_int_equal(*rest, '\n'); /* one CPU */
         seen[cpu / CPUS_PER_NODE] = true;
         char policy[32];
-        snprintf(policy, sizeof(policy), "prefer:%d", cpu / CPUS_PER_NODE);
+        snprintf(policy, sizeof(policy), "prefer:%ld", cpu / CPUS_PER_NODE);
         proc_line(workers[i], "numa_maps", policy, value, sizeof(value));
     }
     assert_true(seen[0] && seen[1]);
