@@ -168,7 +168,7 @@ static bool rx_make_stage(struct tcp_link *tcp)
 }
 
 /* Inside a slice: its bytes go to their place, and a little of what follows into the buffer. */
-static ssize_t rx_bulk(struct tcp_link *tcp)
+static ssize_t rx_bulk(struct tcp_link *tcp, size_t *asked)
 {
     bool direct = tcp->target != NULL && tcp->target->memory.map != NULL && !tcp->target->revoked;
     size_t room = tcp->target_left;
@@ -186,6 +186,7 @@ static ssize_t rx_bulk(struct tcp_link *tcp)
                                                  : tcp->stage,
                               .iov_len = room};
     parts[1] = (struct iovec){.iov_base = tcp->in, .iov_len = TCP_IN_BEHIND};
+    *asked = room == tcp->target_left ? room + TCP_IN_BEHIND : room;
     got = readv(tcp->source.fd, parts, room == tcp->target_left ? 2 : 1);
     if (got < 0 && errno == EFAULT) {
         target_fault(tcp, TS_ERR_FAULT); /* nothing was consumed: read it again, to throw it away */
@@ -204,13 +205,14 @@ static ssize_t rx_bulk(struct tcp_link *tcp)
     return got;
 }
 
-static ssize_t rx_some(struct tcp_link *tcp)
+static ssize_t rx_some(struct tcp_link *tcp, size_t *asked)
 {
     ssize_t got;
 
     if (tcp->in_frame && frame_is_bulk(&tcp->frame) && tcp->target_left > 0)
-        return rx_bulk(tcp);
-    got = recv(tcp->source.fd, tcp->in + tcp->in_have, sizeof(tcp->in) - tcp->in_have, 0);
+        return rx_bulk(tcp, asked);
+    *asked = sizeof(tcp->in) - tcp->in_have;
+    got = recv(tcp->source.fd, tcp->in + tcp->in_have, *asked, 0);
     if (got > 0)
         tcp->in_have += (size_t)got;
     return got;
@@ -226,10 +228,10 @@ static void rx_pause_if_full(struct tcp_link *tcp)
 
 static void rx_do_work(struct tcp_link *tcp)
 {
-    size_t taken = 0;
+    size_t taken = 0, asked = 0;
 
     while (taken < RX_TURN && tcp->link.endpoint->lost_status == TS_OK && !tcp->paused) {
-        ssize_t got = rx_some(tcp);
+        ssize_t got = rx_some(tcp, &asked);
         int rc;
 
         if (got < 0 && errno == EINTR)
@@ -250,6 +252,8 @@ static void rx_do_work(struct tcp_link *tcp)
             return;
         }
         rx_pause_if_full(tcp);
+        if ((size_t)got < asked)
+            return; /* the socket was empty: epoll tells of what comes later */
     }
 }
 
