@@ -1,5 +1,4 @@
-/* The worker's loop: submissions -> mailboxes and completions -> links, then sleep or look again.
- */
+/* The worker's loop: submissions -> links -> mailboxes -> completions, then sleep or look again. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -110,7 +109,6 @@ int worker_do_work(struct worker *worker)
     int done = timer_heap_run(&worker->timers, worker->now);
 
     done += channels_do_work(worker);
-    done += completions_do_work(worker); /* what sockets brought: before answers are sent, too */
     done += links_do_work(worker);
     done += endpoint_reap(worker);
     done += completions_do_work(worker);
