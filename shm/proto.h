@@ -139,6 +139,7 @@ struct proto_worker_config {
     uint32_t spin_us;
     uint32_t notify_max;
     uint32_t slice_bytes; /* a large transfer's turn */
+    uint32_t tcp_window; /* bytes in flight towards us on one connection; 0 = the kernel's choice */
     uint32_t endpoint_max;
     uint32_t connect_ms;                /* connect + handshake */
     uint32_t request_ms;                /* default deadline of a request, 0 = none */

@@ -121,7 +121,7 @@ void accept_peer(struct worker *worker, const struct proto_peer *peer, int socke
     if (peer->hello_len > sizeof(peer->hello) ||
         handshake_hello_read(peer->hello, peer->hello_len, &hello) != TS_OK)
         goto refuse;
-    link_setup_socket(socket);
+    link_setup_socket(worker, socket);
     welcome_fill(worker, &hello, &welcome);
     self = memcmp(hello.worker, worker->id, sizeof(hello.worker)) == 0;
     if (self) {

@@ -216,7 +216,7 @@ static void connect_try(struct endpoint *endpoint)
         return;
     }
     connect->source = (struct source){.fd = fd, .ready = connect_on_ready};
-    if (connect_start_socket(fd, address) < 0) {
+    if (connect_start_socket(endpoint->worker, fd, address) < 0) {
         connect_failed(endpoint, TS_ERR_UNREACHABLE, "cannot connect", errno);
         return;
     }

@@ -9,10 +9,11 @@
 /* The initiator got its WELCOME: known now, kept or not, then linked over tcp or local. */
 void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welcome *welcome);
 
-/* Socket options of every peer connection: no delay, and a dead host is noticed in about 4 s. */
-void link_setup_socket(int fd);
+/* Socket options of every peer connection: no delay, a bounded window, and a dead host is noticed
+ * in about 4 s. */
+void link_setup_socket(const struct worker *worker, int fd);
 /* Starts a non-blocking connect. 0 (maybe in progress) or -1 with errno. */
-int connect_start_socket(int fd, const struct addrinfo *address);
+int connect_start_socket(const struct worker *worker, int fd, const struct addrinfo *address);
 
 /* Initiator's half of a local link: reach the peer's supervisor, hand over the rings. */
 int link_setup_local(struct endpoint *endpoint, const struct handshake_welcome *welcome, char *text,

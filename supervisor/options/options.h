@@ -58,6 +58,7 @@ struct serve_options {
     uint32_t idle;               /* enum option_idle */
     uint32_t spin_us;
     uint32_t slice_bytes;
+    uint32_t tcp_window;
     uint32_t request_ms; /* 0 = no default deadline */
 
     bool notify_native;

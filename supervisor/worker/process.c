@@ -76,6 +76,7 @@ static void worker_config_send(struct worker_process *worker)
     config->spin_us = options->spin_us;
     config->notify_max = supervisor->notify_max;
     config->slice_bytes = options->slice_bytes;
+    config->tcp_window = options->tcp_window;
     config->endpoint_max = options->endpoint_max;
     config->connect_ms = options->connect_ms;
     config->request_ms = options->request_ms;

@@ -71,6 +71,7 @@ static const struct sample samples[] = {
     {"idle", "busy", "lazy", "adaptive, busy or sleep"},
     {"spin-us", "0", "50us", "microseconds"},
     {"slice", "16M", "4097M", "4K..16M"},
+    {"tcp-window", "64K", "63K", "64K..1G"},
     {"request-timeout", "0s", "-1s", "ms or s"},
     {"notify-native", "false", "yes", "0, 1, true or false"},
     {"notify-oob-fallback", "true", "2", "0, 1, true or false"},
