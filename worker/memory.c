@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "shm/err.h"
@@ -75,36 +77,57 @@ static void attach_failed(int error, pid_t pid, char *text, size_t size)
                  strerror(error));
 }
 
+/* Proves that the first and the last byte can be reached. */
+static int memory_probe(struct memory *memory, char *text, size_t text_size)
+{
+    uint8_t byte;
+    int rc = memory_load(&byte, memory, 0, 1);
+
+    if (rc == TS_OK)
+        rc = memory_load(&byte, memory, memory->length - 1, 1);
+    if (rc == TS_ERR_GONE)
+        snprintf(text, text_size, "the process is gone");
+    else if (rc != TS_OK)
+        snprintf(text, text_size, "the first or last byte of [%#llx, +%llu) is not mapped",
+                 (unsigned long long)memory->base, (unsigned long long)memory->length);
+    if (rc != TS_OK)
+        memory_release(memory);
+    return rc;
+}
+
 int memory_attach(struct memory *memory, pid_t pid, uint64_t base, uint64_t length, char *text,
                   size_t text_size)
 {
     char path[32];
-    uint8_t byte;
+    int fd;
 
-    *memory = (struct memory){
-        .fd = -1, .mem_fd = -1, .base = base, .length = length, .pid = pid, .writable = true};
-    if (length == 0 || base > UINT64_MAX - length) {
-        snprintf(text, text_size, "the range is empty or wraps around");
+    snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0)
+        return memory_adopt(memory, fd, base, length, text, text_size);
+    *memory = (struct memory){.fd = -1, .mem_fd = -1};
+    attach_failed(errno, pid, text, text_size);
+    return errno == EACCES || errno == EPERM ? TS_ERR_UNSUPPORTED : TS_ERR_GONE;
+}
+
+int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, char *text,
+                 size_t text_size)
+{
+    struct statfs facts;
+
+    *memory =
+        (struct memory){.fd = -1, .mem_fd = fd, .base = base, .length = length, .writable = true};
+    if (fstatfs(fd, &facts) < 0 || facts.f_type != PROC_SUPER_MAGIC) {
+        snprintf(text, text_size, "the descriptor is no address space");
+        memory_release(memory);
         return TS_ERR_INVALID;
     }
-    snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-    memory->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (memory->mem_fd < 0) {
-        attach_failed(errno, pid, text, text_size);
-        return errno == EACCES || errno == EPERM ? TS_ERR_UNSUPPORTED : TS_ERR_GONE;
-    }
-    if (memory_load(&byte, memory, 0, 1) == TS_OK &&
-        memory_load(&byte, memory, length - 1, 1) == TS_OK)
-        return TS_OK;
-    if (errno == EPERM) {
-        attach_failed(EPERM, pid, text, text_size);
+    if (length == 0 || base > INT64_MAX || length > INT64_MAX - base) {
+        snprintf(text, text_size, "the range is empty or wraps around");
         memory_release(memory);
-        return TS_ERR_UNSUPPORTED;
+        return TS_ERR_INVALID;
     }
-    snprintf(text, text_size, "the first or last byte of [%#llx, +%llu) is not mapped",
-             (unsigned long long)base, (unsigned long long)length);
-    memory_release(memory);
-    return TS_ERR_FAULT;
+    return memory_probe(memory, text, text_size);
 }
 
 void memory_release(struct memory *memory)
@@ -118,33 +141,40 @@ void memory_release(struct memory *memory)
     *memory = (struct memory){.fd = -1, .mem_fd = -1};
 }
 
-bool memory_alive(const struct memory *memory)
+/* A descriptor of an address space answers 0 when that has no users any more (exec, exit), and an
+ * error or less than asked for where a page is not there. */
+static int space_move(int fd, bool store, void *here, uint64_t there, size_t length)
 {
-    uint8_t byte;
+    size_t done = 0;
 
-    if (memory->map != NULL)
-        return true;
-    /* 0: the address space has no users any more (exec, exit).  EIO: alive, this page is not. */
-    return pread(memory->mem_fd, &byte, 1, (off_t)memory->base) != 0;
+    while (done < length) {
+        uint8_t *at = (uint8_t *)here + done;
+        ssize_t moved = store ? pwrite(fd, at, length - done, (off_t)(there + done))
+                              : pread(fd, at, length - done, (off_t)(there + done));
+
+        if (moved == 0)
+            return TS_ERR_GONE;
+        if (moved < 0)
+            return TS_ERR_FAULT;
+        done += (size_t)moved;
+    }
+    return TS_OK;
 }
 
-/* process_vm_* may stop early at a page boundary: go on until done or stuck. */
-static int vm_move(pid_t pid, bool store, void *here, uint64_t there, size_t length)
+/* A mapping of ours whose pages may vanish: the kernel copies and answers EFAULT.  It may stop
+ * early at a page boundary: go on until done or stuck. */
+static int mapping_move(bool store, void *here, uint8_t *there, size_t length)
 {
     size_t done = 0;
 
     while (done < length) {
         struct iovec local = {.iov_base = (uint8_t *)here + done, .iov_len = length - done};
-        struct iovec remote = {.iov_base = (void *)(uintptr_t)(there + done),
-                               .iov_len = length - done};
-        ssize_t moved = store ? process_vm_writev(pid, &local, 1, &remote, 1, 0)
-                              : process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        struct iovec remote = {.iov_base = there + done, .iov_len = length - done};
+        ssize_t moved = store ? process_vm_writev(getpid(), &local, 1, &remote, 1, 0)
+                              : process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 
-        if (moved <= 0) {
-            if (moved < 0 && errno == ESRCH)
-                return TS_ERR_GONE;
+        if (moved <= 0)
             return TS_ERR_FAULT;
-        }
         done += (size_t)moved;
     }
     return TS_OK;
@@ -152,31 +182,24 @@ static int vm_move(pid_t pid, bool store, void *here, uint64_t there, size_t len
 
 int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t length)
 {
-    if (from->map == NULL) {
-        if (!memory_alive(from))
-            return TS_ERR_GONE;
-        return vm_move(from->pid, false, buffer, from->base + offset, length);
-    }
+    if (from->map == NULL)
+        return space_move(from->mem_fd, false, buffer, from->base + offset, length);
     if (from->sealed) {
         memcpy(buffer, from->map + offset, length);
         return TS_OK;
     }
-    return vm_move(getpid(), false, buffer, (uintptr_t)(from->map + offset), length);
+    return mapping_move(false, buffer, from->map + offset, length);
 }
 
 int memory_store(const struct memory *to, uint64_t offset, const void *buffer, size_t length)
 {
-    if (to->map == NULL) {
-        if (!memory_alive(to))
-            return TS_ERR_GONE;
-        return vm_move(to->pid, true, (void *)(uintptr_t)buffer, to->base + offset, length);
-    }
+    if (to->map == NULL)
+        return space_move(to->mem_fd, true, (void *)(uintptr_t)buffer, to->base + offset, length);
     if (to->sealed) {
         memcpy(to->map + offset, buffer, length);
         return TS_OK;
     }
-    return vm_move(getpid(), true, (void *)(uintptr_t)buffer, (uintptr_t)(to->map + offset),
-                   length);
+    return mapping_move(true, (void *)(uintptr_t)buffer, to->map + offset, length);
 }
 
 int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory *from,
@@ -189,9 +212,9 @@ int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory
     /* Neither side may be touched by our own loads: the kernel copies file to process directly,
      * two processes need a stop in between. */
     if (from->map != NULL)
-        return to->map == NULL ? memory_store(to, to_offset, from->map + from_offset, length)
-                               : vm_move(getpid(), false, to->map + to_offset,
-                                         (uintptr_t)(from->map + from_offset), length);
+        return to->map == NULL
+                   ? memory_store(to, to_offset, from->map + from_offset, length)
+                   : mapping_move(false, to->map + to_offset, from->map + from_offset, length);
     if (to->map != NULL)
         return memory_load(to->map + to_offset, from, from_offset, length);
     for (size_t done = 0; done < length;) {

@@ -2,13 +2,13 @@
  *
  * Rules that keep a worker alive whatever an application does with its memory:
  *  - loads and stores of our own touch only sealed memfds, whose pages cannot vanish;
- *  - every other mapping is touched by the kernel on our behalf (socket calls, process_vm_*), which
- *    answers EFAULT where a load would raise SIGBUS;
- *  - private memory is reached through process_vm_*, and each slice first asks the descriptor of
- *    /proc/PID/mem that was opened at registration whether that very address space still lives.  It
- *    belongs to the address space, not to the pid: after exec or exit it reads nothing, and a
- * reused pid never gets it.  What is left is the moment between that look and the copy of one
- * slice.
+ *  - every other mapping is touched by the kernel on our behalf (socket calls, process_vm_* on
+ *    ourselves), which answers EFAULT where a load would raise SIGBUS;
+ *  - private memory is reached through /proc/PID/mem, opened at registration.  Such a descriptor
+ *    belongs to the address space, not to the pid: after exec or exit it moves nothing, and a
+ * reused pid never gets it (proc_pid_mem(5)).  process_vm_writev would be twice as fast and names a
+ *    pid: between any check and the call that process may have become another program, whose bytes
+ *    would be overwritten.  Like a NIC, it does not ask for the page's protection.
  */
 #ifndef TESUP_WORKER_MEMORY_H
 #define TESUP_WORKER_MEMORY_H
@@ -30,7 +30,6 @@ struct memory {
     bool sealed; /* our own loads and stores are safe */
     bool writable;
     /* private memory */
-    pid_t pid;
     int mem_fd; /* /proc/PID/mem of that address space; -1 none */
 };
 
@@ -41,10 +40,10 @@ int memory_map(struct memory *memory, int fd, uint64_t offset, uint64_t length, 
 /* Attaches to [base, base + length) of process `pid` and proves that it can be reached. */
 int memory_attach(struct memory *memory, pid_t pid, uint64_t base, uint64_t length, char *text,
                   size_t text_size);
+/* The same by a descriptor of the address space, which becomes the memory's. */
+int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, char *text,
+                 size_t text_size);
 void memory_release(struct memory *memory);
-
-/* Is the address space behind private memory still there?  true for mapped files. */
-bool memory_alive(const struct memory *memory);
 
 /* One copy. TS_OK, TS_ERR_FAULT (vanished or unmapped), TS_ERR_GONE (the process is gone).
  * Ranges were checked by the caller. */

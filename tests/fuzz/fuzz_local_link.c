@@ -71,15 +71,17 @@ static void export_send(int socket, const struct step *step)
     message.body.region = (struct proto_region){.handle = peer_handle(step->region),
                                                 .kind = step->flags & 3,
                                                 .access = step->flags >> 4,
-                                                .pad = (uint32_t)getpid(),
                                                 .base = peer_number(step->value),
                                                 .offset = peer_number(step->offset),
                                                 .length = step->length};
     if ((step->flags & 4) != 0) {
-        message.fds[0] = fixture.shrunk;
+        /* its own address space, which it must not change */
+        message.fds[0] = (step->flags & 8) != 0 ? open("/proc/self/mem", O_RDONLY | O_CLOEXEC)
+                                                : dup(fixture.shrunk);
         message.fd_count = 1;
     }
     (void)wire_send(socket, &message);
+    wire_message_close(&message);
 }
 
 static void words_write(const struct step *step)

@@ -2,6 +2,7 @@
  * mistaken for another one. */
 #include "tests/harness/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,7 +74,6 @@ static void test_partly_unmapped(void **state)
     assert_int_equal(memory_load(buffer, &memory, PAGE, 1), TS_ERR_FAULT);
     assert_int_equal(memory_store(&memory, PAGE - 4, "12345678", 8), TS_ERR_FAULT);
     assert_int_equal(memory_load(buffer, &memory, 2 * PAGE, SIZE - 2 * PAGE), TS_OK);
-    assert_true(memory_alive(&memory));
 }
 
 /* Also when the very byte that tells life from death is not there any more. */
@@ -81,7 +81,6 @@ static void test_alive_without_its_first_page(void **state)
 {
     (void)state;
     stranger_unmap(&stranger, 0, PAGE);
-    assert_true(memory_alive(&memory));
     assert_int_equal(memory_load(buffer, &memory, 0, 1), TS_ERR_FAULT);
     assert_int_equal(memory_load(buffer, &memory, PAGE, 1), TS_OK);
 }
@@ -91,9 +90,32 @@ static void test_exec(void **state)
 {
     (void)state;
     stranger_exec(&stranger);
-    assert_false(memory_alive(&memory));
     assert_int_equal(memory_load(buffer, &memory, 0, 1), TS_ERR_GONE);
     assert_int_equal(memory_store(&memory, 0, "x", 1), TS_ERR_GONE);
+}
+
+/* A worker of the same host gets the descriptor, at any time: it never opens the next image. */
+static void test_adopt(void **state)
+{
+    struct memory other;
+    int pipe_fds[2];
+
+    (void)state;
+    assert_int_equal(memory_adopt(&other, fcntl(memory.mem_fd, F_DUPFD_CLOEXEC, 0), stranger.base,
+                                  SIZE, text, sizeof(text)),
+                     TS_OK);
+    assert_int_equal(memory_load(buffer, &other, SIZE - 1, 1), TS_OK);
+    assert_int_equal(buffer[0], 'p');
+    memory_release(&other);
+    stranger_exec(&stranger);
+    assert_int_equal(memory_adopt(&other, fcntl(memory.mem_fd, F_DUPFD_CLOEXEC, 0), stranger.base,
+                                  SIZE, text, sizeof(text)),
+                     TS_ERR_GONE);
+    assert_int_equal(pipe(pipe_fds), 0);
+    assert_int_equal(memory_adopt(&other, pipe_fds[0], stranger.base, 16, text, sizeof(text)),
+                     TS_ERR_INVALID);
+    assert_non_null(strstr(text, "no address space"));
+    close(pipe_fds[1]);
 }
 
 static void test_exit(void **state)
@@ -103,7 +125,6 @@ static void test_exit(void **state)
 
     (void)state;
     stranger_end(&stranger);
-    assert_false(memory_alive(&memory));
     assert_int_equal(memory_load(buffer, &memory, 0, 1), TS_ERR_GONE);
     assert_int_equal(memory_attach(&other, pid, stranger.base, 16, text, sizeof(text)),
                      TS_ERR_GONE);
@@ -139,6 +160,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_partly_unmapped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_alive_without_its_first_page, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_between_two_processes, setup, teardown),
     };

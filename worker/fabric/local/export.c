@@ -1,5 +1,7 @@
 /* The owner's side: which regions a peer worker of this host has mapped. */
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "shm/err.h"
 #include "worker/endpoint.h"
@@ -45,6 +47,17 @@ static int export_find(struct local_link *local, const struct frame *frame, stru
     return TS_OK;
 }
 
+/* A descriptor of an address space opens all of it, so it goes only where the kernel would let them
+ * in anyway: to a process of our own user, or of root (ptrace(2), access mode checking). */
+static bool export_may_see_process(const struct local_link *local)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    return getsockopt(local->socket.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
 static int export_send(struct local_link *local, const struct region *region, uint32_t import)
 {
     struct wire_message message;
@@ -57,14 +70,11 @@ static int export_send(struct local_link *local, const struct region *region, ui
                                                 .base = memory->base,
                                                 .offset = memory->fd_offset,
                                                 .length = memory->length};
-    if (memory->map != NULL) {
-        message.body.region.kind = REGION_KIND_SHARED;
-        message.fds[0] = memory->fd;
-        message.fd_count = 1;
-    } else {
-        message.body.region.kind = REGION_KIND_PRIVATE;
-        message.body.region.pad = (uint32_t)memory->pid;
-    }
+    if (memory->map == NULL && !export_may_see_process(local))
+        return TS_ERR_UNSUPPORTED;
+    message.body.region.kind = memory->map != NULL ? REGION_KIND_SHARED : REGION_KIND_PRIVATE;
+    message.fds[0] = memory->map != NULL ? memory->fd : memory->mem_fd;
+    message.fd_count = 1;
     return wire_send(local->socket.fd, &message);
 }
 

@@ -215,12 +215,14 @@ int local_on_exported(struct local_link *local, struct wire_message *message)
         return rc;
     if (import->state != IMPORT_ASKED)
         return TS_ERR_PROTOCOL;
-    if (region->kind == REGION_KIND_SHARED && message->fd_count == 1)
+    if (message->fd_count != 1)
+        return TS_ERR_PROTOCOL;
+    if (region->kind == REGION_KIND_SHARED)
         rc = memory_map(&import->memory, wire_message_take(message, 0), region->offset,
                         region->length, text, sizeof(text));
     else if (region->kind == REGION_KIND_PRIVATE)
-        rc = memory_attach(&import->memory, (pid_t)region->pad, region->base, region->length, text,
-                           sizeof(text));
+        rc = memory_adopt(&import->memory, wire_message_take(message, 0), region->base,
+                          region->length, text, sizeof(text));
     else
         return TS_ERR_PROTOCOL;
     import->access = region->access;
