@@ -190,8 +190,8 @@ TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint6
                                     tesup_region_t *region);
 /** @brief Register private memory of this process by address.
  *  The worker reaches it through /proc/PID/mem (proc(5)), which belongs to this address space:
- * after exec nothing moves any more. #TESUP_ERR_UNSUPPORTED names the remedy where Yama or the uid
- *  forbids that. */
+ *  after exec nothing moves any more. As a NIC, it does not ask for a page's protection.
+ * #TESUP_ERR_UNSUPPORTED names the remedy where Yama or the uid forbids that. */
 TESUP_API int tesup_mem_register(struct tesup_session *session, void *address, uint64_t length,
                                  uint32_t access, tesup_region_t *region);
 /** @brief Revoke, drain and free a region. On return no byte can be read or land any more.
