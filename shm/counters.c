@@ -53,6 +53,14 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(endpoint_lost),
     FIELD(endpoint_duplicate),
     FIELD(pinned_bytes),
+    FIELD(rdma_pool_bytes),
+    FIELD(rdma_work_requests),
+    FIELD(rdma_doorbells),
+    FIELD(rdma_sent),
+    FIELD(rdma_received),
+    FIELD(rdma_no_credit),
+    FIELD(rdma_events),
+    FIELD(rdma_errors),
 };
 const size_t counters_worker_field_count =
     sizeof(counters_worker_fields) / sizeof(counters_worker_fields[0]);

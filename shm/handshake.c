@@ -9,7 +9,8 @@
 
 #include "shm/err.h"
 
-#define PREAMBLE_MAGIC 0x48505354u /* "TSPH" */
+#define PREAMBLE_MAGIC    0x48505354u /* "TSPH" */
+#define HANDSHAKE_QPN_MAX 0xffffffu   /* 24 bits on the wire */
 
 struct preamble {
     uint32_t magic;
@@ -135,6 +136,96 @@ static bool number_copy(uint64_t *to, const json_t *object, const char *key, uin
     return true;
 }
 
+static json_t *verbs_write(const struct handshake_verbs *verbs)
+{
+    json_t *gids = json_array(), *qps = json_array();
+    char gid[33];
+
+    for (uint32_t i = 0; i < verbs->gid_count; i++) {
+        sodium_bin2hex(gid, sizeof(gid), verbs->gid[i], 16);
+        json_array_append_new(gids, json_pack("[s, i]", gid, verbs->gid_type[i]));
+    }
+    for (uint32_t i = 0; i < verbs->data_qps; i++)
+        json_array_append_new(qps, json_integer(verbs->data_qp[i]));
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "gids", gids, "chosen",
+                     (json_int_t)verbs->gid_chosen, "lid", (json_int_t)verbs->lid, "mtu",
+                     (json_int_t)verbs->mtu, "psn", (json_int_t)verbs->psn, "notify_qp",
+                     (json_int_t)verbs->notify_qp, "data_qps", qps, "window",
+                     (json_int_t)verbs->window, "reads", (json_int_t)verbs->reads);
+}
+
+static bool gids_read(const json_t *gids, struct handshake_verbs *verbs)
+{
+    size_t count = json_array_size(gids), size = 0;
+
+    if (count == 0 || count > HANDSHAKE_GIDS)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *entry = json_array_get(gids, i), *type = json_array_get(entry, 1);
+        const char *hex = json_string_value(json_array_get(entry, 0));
+
+        if (hex == NULL || !json_is_integer(type) || json_integer_value(type) < 0 ||
+            json_integer_value(type) > UINT8_MAX ||
+            sodium_hex2bin(verbs->gid[i], 16, hex, strlen(hex), NULL, &size, NULL) != 0 ||
+            size != 16)
+            return false;
+        verbs->gid_type[i] = (uint8_t)json_integer_value(type);
+    }
+    verbs->gid_count = (uint32_t)count;
+    return true;
+}
+
+static bool qps_read(const json_t *qps, struct handshake_verbs *verbs)
+{
+    size_t count = json_array_size(qps);
+
+    if (count == 0 || count > HANDSHAKE_QPS)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *qp = json_array_get(qps, i);
+
+        if (!json_is_integer(qp) || json_integer_value(qp) <= 0 ||
+            json_integer_value(qp) > HANDSHAKE_QPN_MAX)
+            return false;
+        verbs->data_qp[i] = (uint32_t)json_integer_value(qp);
+    }
+    verbs->data_qps = (uint32_t)count;
+    return true;
+}
+
+/* Optional: a side without RDMA says nothing of it.  Wrong values are refused, not corrected. */
+static bool verbs_read(const json_t *object, struct handshake_verbs *verbs)
+{
+    const json_t *from = json_object_get(object, "verbs");
+    struct {
+        const char *key;
+        uint32_t *to;
+        uint64_t max;
+    } numbers[] = {
+        {"chosen", &verbs->gid_chosen, HANDSHAKE_GIDS - 1},
+        {"lid", &verbs->lid, UINT16_MAX},
+        {"mtu", &verbs->mtu, 4096},
+        {"psn", &verbs->psn, HANDSHAKE_QPN_MAX},
+        {"notify_qp", &verbs->notify_qp, HANDSHAKE_QPN_MAX},
+        {"window", &verbs->window, UINT16_MAX},
+        {"reads", &verbs->reads, UINT8_MAX},
+    };
+    uint64_t number;
+
+    if (from == NULL)
+        return true;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (!number_copy(&number, from, numbers[i].key, numbers[i].max))
+            return false;
+        *numbers[i].to = (uint32_t)number;
+    }
+    if (verbs->mtu < 256 || (verbs->mtu & (verbs->mtu - 1)) != 0)
+        return false;
+    verbs->offered = true;
+    return gids_read(json_object_get(from, "gids"), verbs) &&
+           qps_read(json_object_get(from, "data_qps"), verbs);
+}
+
 size_t handshake_hello_write(uint8_t *bytes, const struct handshake_hello *hello)
 {
     char worker[HANDSHAKE_ID * 2 + 1];
@@ -145,10 +236,11 @@ size_t handshake_hello_write(uint8_t *bytes, const struct handshake_hello *hello
     sodium_bin2hex(worker, sizeof(worker), hello->worker, HANDSHAKE_ID);
     size = json_write(
         body + HANDSHAKE_NONCE, HANDSHAKE_FRAME_MAX - sizeof(struct preamble) - HANDSHAKE_NONCE,
-        json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:I}", "worker", worker, "generation",
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:b, s:I, s:o*}", "worker", worker, "generation",
                   (json_int_t)hello->generation, "host", hello->host, "address", hello->address,
                   "name", hello->worker_name, "segment", hello->segment, "local", hello->local,
-                  "notify_max", (json_int_t)hello->notify_max));
+                  "notify_max", (json_int_t)hello->notify_max, "verbs",
+                  hello->verbs.offered ? verbs_write(&hello->verbs) : NULL));
     return preamble_write(bytes, HANDSHAKE_HELLO, HANDSHAKE_NONCE + size);
 }
 
@@ -186,7 +278,8 @@ int handshake_hello_read(const uint8_t *bytes, size_t size, struct handshake_hel
            text_copy(hello->address, sizeof(hello->address), object, "address") &&
            text_copy(hello->worker_name, sizeof(hello->worker_name), object, "name") &&
            text_copy(hello->segment, sizeof(hello->segment), object, "segment") &&
-           number_copy(&notify_max, object, "notify_max", LAYOUT_NOTIFY_OOB_MAX);
+           number_copy(&notify_max, object, "notify_max", LAYOUT_NOTIFY_OOB_MAX) &&
+           verbs_read(object, &hello->verbs);
     hello->local = json_is_true(json_object_get(object, "local"));
     hello->notify_max = (uint32_t)notify_max;
     json_decref(object);
@@ -253,11 +346,12 @@ size_t handshake_welcome_write(uint8_t *bytes, const uint8_t key[HANDSHAKE_KEY],
     sodium_bin2hex(token, sizeof(token), welcome->token, HANDSHAKE_ID);
     size =
         json_write(body, HANDSHAKE_FRAME_MAX - sizeof(struct preamble) - HANDSHAKE_MAC,
-                   json_pack("{s:i, s:s, s:s, s:I, s:s, s:b, s:s, s:s, s:I}", "status",
+                   json_pack("{s:i, s:s, s:s, s:I, s:s, s:b, s:s, s:s, s:I, s:o*}", "status",
                              welcome->status, "text", welcome->text, "worker", worker, "generation",
                              (json_int_t)welcome->generation, "name", welcome->worker_name, "local",
                              welcome->local, "local_socket", welcome->local_socket, "token", token,
-                             "notify_max", (json_int_t)welcome->notify_max));
+                             "notify_max", (json_int_t)welcome->notify_max, "verbs",
+                             welcome->verbs.offered ? verbs_write(&welcome->verbs) : NULL));
     handshake_mac(mac, key, welcome_label, hello, hello_size, challenge, body, size);
     return preamble_write(bytes, HANDSHAKE_WELCOME, HANDSHAKE_MAC + size);
 }
@@ -295,7 +389,8 @@ int handshake_welcome_read(const uint8_t *bytes, size_t size, const uint8_t key[
         text_copy(welcome->worker_name, sizeof(welcome->worker_name), object, "name") &&
         text_copy(welcome->local_socket, sizeof(welcome->local_socket), object, "local_socket") &&
         id_from_hex(welcome->token, json_string_value(json_object_get(object, "token"))) &&
-        number_copy(&notify_max, object, "notify_max", LAYOUT_NOTIFY_OOB_MAX);
+        number_copy(&notify_max, object, "notify_max", LAYOUT_NOTIFY_OOB_MAX) &&
+        verbs_read(object, &welcome->verbs);
     welcome->status = (int)json_integer_value(status);
     welcome->local = json_is_true(json_object_get(object, "local"));
     welcome->notify_max = (uint32_t)notify_max;

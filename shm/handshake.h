@@ -25,12 +25,32 @@
 #define HANDSHAKE_MAC       32
 #define HANDSHAKE_ID        16
 #define HANDSHAKE_FRAME_MAX PROTO_HELLO_MAX
+#define HANDSHAKE_GIDS      8  /* candidates that a side offers */
+#define HANDSHAKE_QPS       16 /* for data */
 
 enum handshake_type {
     HANDSHAKE_HELLO = 1,
     HANDSHAKE_CHALLENGE = 2,
     HANDSHAKE_PROOF = 3,
     HANDSHAKE_WELCOME = 4,
+};
+
+/* What the other side needs to know to connect its queue pairs.  Numbers are those of the verbs
+ * (ibv_modify_qp(3)). */
+struct handshake_verbs {
+    bool offered;
+    uint8_t gid[HANDSHAKE_GIDS][16]; /* HELLO: best first; WELCOME: the one in use */
+    uint8_t gid_type[HANDSHAKE_GIDS];
+    uint32_t gid_count;
+    uint32_t gid_chosen; /* WELCOME: which of HELLO's gids the other side must use */
+    uint32_t lid;
+    uint32_t mtu; /* bytes of the port */
+    uint32_t psn;
+    uint32_t notify_qp; /* 0: no notification QP */
+    uint32_t data_qp[HANDSHAKE_QPS];
+    uint32_t data_qps;
+    uint32_t window; /* receive buffers of notify_qp that the other side may fill */
+    uint32_t reads;  /* READs that may be outstanding towards this side */
 };
 
 struct handshake_hello {
@@ -42,6 +62,7 @@ struct handshake_hello {
     char segment[PROTO_LABEL_MAX]; /* wanted: its owner answers */
     bool local;                    /* shared memory between workers of one host is welcome */
     uint32_t notify_max;
+    struct handshake_verbs verbs;
 };
 
 struct handshake_welcome {
@@ -54,6 +75,7 @@ struct handshake_welcome {
     char local_socket[LAYOUT_NAME_MAX];
     uint8_t token[HANDSHAKE_ID];
     uint32_t notify_max;
+    struct handshake_verbs verbs; /* offered: use it, with this connection beside it */
 };
 
 /* Bytes of the whole message that begins at `bytes`, 0 when more are needed to know, or

@@ -130,6 +130,20 @@ struct proto_reply {
     char text[PROTO_TEXT_MAX];
 };
 
+/* How the verbs fabric sets up queue pairs.  The same numbers go to all of an endpoint's QPs, so
+ * that all of them see the death of a path at the same time (ibv_modify_qp(3)). */
+struct proto_rdma {
+    uint32_t gid_index;     /* PROTO_GID_AUTO: the best that works */
+    uint32_t mtu;           /* bytes; 0: what both ports have */
+    uint32_t data_qps;      /* per endpoint; large transfers are striped over them */
+    uint32_t timeout;       /* of a packet: 4.096 us << timeout */
+    uint32_t retries;       /* of a packet that got no answer */
+    uint32_t rnr_retries;   /* of a SEND that found no receive buffer; 7: for ever */
+    uint32_t notify_inline; /* a transfer up to this many bytes shares the notification QP */
+    uint32_t traffic_class;
+};
+#define PROTO_GID_AUTO UINT32_MAX
+
 struct proto_worker_config {
     uint8_t peer_key[32];
     uint32_t peer_auth;    /* 0 = none, 1 = pre-shared key */
@@ -141,15 +155,22 @@ struct proto_worker_config {
     uint32_t slice_bytes; /* a large transfer's turn */
     uint32_t tcp_window; /* bytes in flight towards us on one connection; 0 = the kernel's choice */
     uint32_t endpoint_max;
-    uint32_t connect_ms;                /* connect + handshake */
-    uint32_t request_ms;                /* default deadline of a request, 0 = none */
-    uint32_t notify_native;             /* MC_RDMA_NOTIFY_ENABLED */
-    uint32_t notify_oob;                /* MC_RDMA_NOTIFY_OOB_FALLBACK */
+    uint32_t connect_ms;    /* connect + handshake */
+    uint32_t request_ms;    /* default deadline of a request, 0 = none */
+    uint32_t notify_native; /* MC_RDMA_NOTIFY_ENABLED */
+    uint32_t notify_oob;    /* MC_RDMA_NOTIFY_OOB_FALLBACK */
+    struct proto_rdma rdma;
     char name[PROTO_LABEL_MAX];         /* of the pair */
+    char device[PROTO_LABEL_MAX];       /* RDMA device, "mlx5_0" or "mlx5_0:2"; "" none */
     char address[LAYOUT_NAME_MAX];      /* HOST:PORT of this supervisor */
     char local_socket[LAYOUT_NAME_MAX]; /* path of this supervisor's socket */
 };
-enum proto_fabric { PROTO_FABRIC_AUTO = 0, PROTO_FABRIC_TCP = 1, PROTO_FABRIC_LOCAL = 2 };
+enum proto_fabric {
+    PROTO_FABRIC_AUTO = 0,
+    PROTO_FABRIC_TCP = 1,
+    PROTO_FABRIC_LOCAL = 2,
+    PROTO_FABRIC_VERBS = 3,
+};
 enum proto_idle { PROTO_IDLE_ADAPTIVE = 0, PROTO_IDLE_BUSY = 1, PROTO_IDLE_SLEEP = 2 };
 
 /* One fd: the job's pidfd. */

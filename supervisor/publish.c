@@ -12,7 +12,7 @@
 
 void publish_supervisor(struct supervisor *supervisor)
 {
-    static const char *const fabrics[] = {"auto", "tcp", "local"};
+    static const char *const fabrics[] = {"auto", "tcp", "local", "verbs"};
     struct counters_supervisor *block = &supervisor->counters->supervisor;
     const struct serve_options *options = &supervisor->options;
 
@@ -46,6 +46,8 @@ static const char *pair_fabric(const struct worker_process *worker)
         return "tcp";
     case OPTION_FABRIC_LOCAL:
         return "local";
+    case OPTION_FABRIC_VERBS:
+        return "verbs";
     default:
         return worker->pair->fabric;
     }

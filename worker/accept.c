@@ -21,7 +21,9 @@ struct accept {
 
 static bool accept_offers_local(const struct worker *worker, const struct handshake_hello *hello)
 {
-    return hello->local && worker->config.fabric != PROTO_FABRIC_TCP &&
+    return hello->local &&
+           (worker->config.fabric == PROTO_FABRIC_AUTO ||
+            worker->config.fabric == PROTO_FABRIC_LOCAL) &&
            worker->host_id[0] != '\0' && strcmp(hello->host, worker->host_id) == 0;
 }
 
@@ -107,8 +109,45 @@ static int accept_await_local(struct endpoint *endpoint, const struct handshake_
     accept->endpoint = endpoint;
     accept->source.fd = -1;
     list_append(&worker->accepts, &accept->link);
-    endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
     return TS_OK;
+}
+
+/* Connects queue pairs to those that the caller offers. An error only where nothing else is
+ * allowed.
+ */
+static int accept_verbs(struct endpoint *endpoint, const struct handshake_hello *hello,
+                        struct handshake_welcome *welcome)
+{
+    struct worker *worker = endpoint->worker;
+    bool must = worker->config.fabric == PROTO_FABRIC_VERBS;
+
+    if (welcome->local || (worker->verbs == NULL && !must))
+        return TS_OK;
+    if (!hello->verbs.offered) {
+        snprintf(welcome->text, sizeof(welcome->text),
+                 "worker %s takes RDMA only, and none was offered", worker->config.name);
+        return must ? TS_ERR_UNSUPPORTED : TS_OK;
+    }
+    endpoint->offer = verbs_link_prepare(endpoint, false, welcome->text, sizeof(welcome->text));
+    if (endpoint->offer != NULL && verbs_link_answer(endpoint->offer, &hello->verbs, welcome->text,
+                                                     sizeof(welcome->text)) == TS_OK) {
+        welcome->verbs = *verbs_link_offer(endpoint->offer);
+        return TS_OK;
+    }
+    endpoint_withdraw_offer(endpoint);
+    worker_error(worker, &worker->peer_limit, "no RDMA to %s: %s", hello->address, welcome->text);
+    return must ? TS_ERR_UNREACHABLE : TS_OK;
+}
+
+/* The caller is told; it speaks first, when its queue pairs are ready. */
+static void accept_carry(struct endpoint *endpoint, int socket)
+{
+    endpoint->link = endpoint->offer;
+    endpoint->offer = NULL;
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
+    if (verbs_link_carry(endpoint->link, socket) != TS_OK)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory for a link");
 }
 
 void accept_peer(struct worker *worker, const struct proto_peer *peer, int socket)
@@ -136,8 +175,17 @@ void accept_peer(struct worker *worker, const struct proto_peer *peer, int socke
         accept_refuse(worker, peer, socket, &welcome);
         return;
     }
+    if (accept_verbs(endpoint, &hello, &welcome) != TS_OK) {
+        accept_refuse(worker, peer, socket, &welcome);
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, welcome.text);
+        return;
+    }
     if (welcome_send(worker, peer, socket, &welcome) != TS_OK)
         goto lost;
+    if (welcome.verbs.offered) {
+        accept_carry(endpoint, socket);
+        return;
+    }
     if (welcome.local) {
         if (accept_await_local(endpoint, &welcome, socket) != TS_OK)
             goto lost;

@@ -245,13 +245,35 @@ void connect_init(struct endpoint *endpoint)
     resolve_init(&endpoint->connect.resolve, &endpoint->worker->reactor, connect_on_resolved);
 }
 
+static bool connect_may_be_local(const struct endpoint *endpoint)
+{
+    uint32_t fabric = endpoint->worker->config.fabric;
+
+    return !endpoint->tcp_only && (fabric == PROTO_FABRIC_AUTO || fabric == PROTO_FABRIC_LOCAL);
+}
+
+/* The peer may turn out to be of this host, or without RDMA: then the queue pairs go again. */
+static void connect_offer_verbs(struct endpoint *endpoint, struct handshake_hello *hello)
+{
+    struct worker *worker = endpoint->worker;
+    char text[PROTO_TEXT_MAX] = "no memory for a link";
+
+    endpoint_withdraw_offer(endpoint);
+    if (worker->verbs == NULL || endpoint->tcp_only)
+        return;
+    endpoint->offer = verbs_link_prepare(endpoint, true, text, sizeof(text));
+    if (endpoint->offer == NULL)
+        worker_error(worker, &worker->peer_limit, "no RDMA to %s: %s", endpoint->address, text);
+    else
+        hello->verbs = *verbs_link_offer(endpoint->offer);
+}
+
 void connect_start(struct endpoint *endpoint, const char *segment)
 {
     struct worker *worker = endpoint->worker;
     struct connect *connect = &endpoint->connect;
     struct handshake_hello hello = {.generation = endpoint->generation,
-                                    .local = worker->config.fabric != PROTO_FABRIC_TCP &&
-                                             !endpoint->tcp_only,
+                                    .local = connect_may_be_local(endpoint),
                                     .notify_max = worker->config.notify_max};
     struct segment_name where;
     const char *why;
@@ -262,6 +284,7 @@ void connect_start(struct endpoint *endpoint, const char *segment)
     snprintf(hello.address, sizeof(hello.address), "%s", worker->config.address);
     snprintf(hello.worker_name, sizeof(hello.worker_name), "%s", worker->config.name);
     snprintf(hello.segment, sizeof(hello.segment), "%s", segment);
+    connect_offer_verbs(endpoint, &hello);
     connect->hello_size = handshake_hello_write(connect->hello, &hello);
     if (name_parse_address(endpoint->address, &where, &why) != TS_OK) {
         endpoint_handle(endpoint, ENDPOINT_EVENT_REFUSED, TS_ERR_INVALID, why);

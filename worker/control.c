@@ -137,6 +137,9 @@ static void on_region_add(struct worker *worker, struct session *session,
     int rc = region_add(session, &message->body.region, wire_message_take(message, 0), text,
                         sizeof(text));
 
+    if (rc == TS_OK &&
+        region_answer_later(session, message->body.region.handle, message->header.id))
+        return;
     answer(worker, message, rc, message->body.region.handle, text);
 }
 
@@ -273,6 +276,7 @@ int control_init(struct worker *worker, int fd)
     }
     worker->config = message.body.config;
     wire_text_close(worker->config.name);
+    wire_text_close(worker->config.device);
     wire_text_close(worker->config.address);
     wire_text_close(worker->config.local_socket);
     counters = wire_message_take(&message, 0);

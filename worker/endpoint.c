@@ -79,7 +79,7 @@ void endpoint_show(struct endpoint *endpoint)
     snprintf(line->peer_worker, sizeof(line->peer_worker), "%s", endpoint->peer_name);
     snprintf(line->fabric, sizeof(line->fabric), "%s", endpoint_fabric(endpoint));
     snprintf(line->notify, sizeof(line->notify), "%s",
-             endpoint->link != NULL ? endpoint->link->ops->notify : "-");
+             endpoint->link != NULL ? endpoint->link->notify_text : "-");
     counters_write_end(&line->seq);
 }
 
@@ -176,6 +176,13 @@ static void endpoint_end_transfers(struct endpoint *endpoint)
         request_on_link_lost(list_entry(transfer, struct request, transfer));
 }
 
+void endpoint_withdraw_offer(struct endpoint *endpoint)
+{
+    if (endpoint->offer != NULL)
+        endpoint->offer->ops->close(endpoint->offer);
+    endpoint->offer = NULL;
+}
+
 static void endpoint_drop_link(struct endpoint *endpoint)
 {
     struct link *link = endpoint->link;
@@ -184,12 +191,13 @@ static void endpoint_drop_link(struct endpoint *endpoint)
 
     list_remove(&endpoint->lost);
     connect_stop(endpoint);
+    endpoint_withdraw_offer(endpoint);
     if (link == NULL)
         return;
     list_remove(&link->busy);
     list_remove(&link->polled);
-    endpoint->link = NULL;
     link->ops->close(link); /* before the transfers end: no byte can land after their completion */
+    endpoint->link = NULL;
     endpoint_end_transfers(endpoint);
     while ((inbound = table_next(&endpoint->inbounds, &cursor)) != NULL)
         inbound_free(inbound);
@@ -283,6 +291,7 @@ static void action_lose(struct endpoint *endpoint, int status, const char *why)
                      endpoint->peer_name, why);
     }
     endpoint->attempts = 0;
+    endpoint->tcp_only = false; /* what did not work once may work now */
     endpoint_each_remote(endpoint, remote_on_endpoint_lost);
     action_retry(endpoint, status, why);
 }
@@ -342,7 +351,7 @@ static void endpoint_say_bye(struct endpoint *endpoint)
 static void endpoint_flush_bye(struct endpoint *endpoint)
 {
     if (endpoint->bye_sent && endpoint->link != NULL)
-        endpoint->link->ops->do_work(endpoint->link);
+        endpoint->link->ops->flush(endpoint->link);
 }
 
 static void action_drain(struct endpoint *endpoint)
@@ -364,7 +373,6 @@ static void action_linger(struct endpoint *endpoint)
 static void action_close(struct endpoint *endpoint)
 {
     timer_clear(&endpoint->worker->timers, &endpoint->timer);
-    endpoint_flush_bye(endpoint);
     /* Freed at the end of the turn: callers up the stack may still look at it. */
     endpoint->lost_status = TS_ERR_GONE;
     if (list_empty(&endpoint->lost))
@@ -408,7 +416,7 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
                   clock_now() + worker->config.connect_ms * CLOCK_NS_PER_MS);
         break;
     case ACTION_RETRY_TCP:
-        endpoint->tcp_only = true;
+        endpoint->tcp_only = worker->config.fabric == PROTO_FABRIC_AUTO;
         action_retry(endpoint, status, why);
         break;
     case ACTION_RETRY:
@@ -488,6 +496,8 @@ int endpoint_reap(struct worker *worker)
         done++;
         list_remove(&endpoint->lost);
         if (endpoint->state == ENDPOINT_CLOSED) {
+            endpoint->lost_status = TS_OK;
+            endpoint_flush_bye(endpoint);
             endpoint_free(endpoint);
             continue;
         }

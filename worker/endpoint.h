@@ -17,8 +17,8 @@ enum endpoint_event {
     ENDPOINT_EVENT_START = 0, /* someone wants the peer */
     ENDPOINT_EVENT_CONNECTED, /* TCP is up */
     ENDPOINT_EVENT_WELCOME,   /* handshake done; link is a TCP link */
-    ENDPOINT_EVENT_LOCAL,     /* handshake done; a local link is being set up */
-    ENDPOINT_EVENT_LINKED,    /* the local link works */
+    ENDPOINT_EVENT_LINKING,   /* handshake done; a local or verbs link is being set up */
+    ENDPOINT_EVENT_LINKED,    /* that link works */
     ENDPOINT_EVENT_ACCEPTED,  /* made by the peer's connection: ready at once */
     ENDPOINT_EVENT_DUPLICATE, /* another endpoint to the same peer is kept */
     ENDPOINT_EVENT_LOST,      /* connection or link failed */
@@ -39,7 +39,7 @@ struct endpoint {
     uint64_t generation; /* of the present connection */
     uint32_t notify_max; /* the peer's limit */
     uint32_t attempts;   /* failed ones in a row */
-    bool tcp_only;       /* the local link did not work: do not ask for it again */
+    bool tcp_only;       /* another link did not work: do not ask for it again */
     bool bye_sent, bye_received;
     int lost_status; /* of a link that reported its death in this turn; TS_OK = alive */
     char lost_why[PROTO_TEXT_MAX];
@@ -48,6 +48,7 @@ struct endpoint {
     char peer_name[PROTO_LABEL_MAX];
     char asked[PROTO_LABEL_MAX]; /* segment of the present handshake */
     struct connect connect;      /* while connecting and shaking hands */
+    struct link *offer;          /* queue pairs that the present handshake offers; NULL none */
     struct link *link;
     struct timer timer;
     struct table wire;               /* struct transfer by the handle in its frames */
@@ -75,6 +76,8 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
 void endpoint_on_unused(struct endpoint *endpoint);
 /* Does anybody here want the peer?  A segment that is gone does not come back. */
 bool endpoint_is_wanted(const struct endpoint *endpoint);
+/* Frees the queue pairs of a handshake that will not use them. */
+void endpoint_withdraw_offer(struct endpoint *endpoint);
 void endpoint_check_drained(struct endpoint *endpoint);
 void endpoint_free(struct endpoint *endpoint);
 /* Gives all segments of `from` to `to`, which is ready. */

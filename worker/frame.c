@@ -8,6 +8,7 @@ static const struct {
     [FRAME_OPEN] = {sizeof(struct frame_open), sizeof(struct frame_open)},
     [FRAME_OPENED] = {0, PROTO_TEXT_MAX},
     [FRAME_NOTIFY] = {0, FRAME_SMALL_MAX},
+    [FRAME_EXPORTED] = {0, sizeof(struct frame_keys) + FRAME_KEYS_MAX * sizeof(uint32_t)},
     [FRAME_WRITE] = {1, FRAME_SLICE_MAX},
     [FRAME_DATA] = {1, FRAME_SLICE_MAX},
 };

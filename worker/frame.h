@@ -28,10 +28,11 @@ enum frame_type {
     FRAME_DATA,     /* tcp: one slice for READ `request` at offset */
     FRAME_RESULT,   /* tcp: READ or WRITE `request` ended: status, value = bytes */
     FRAME_CANCEL,   /* tcp: stop READ or WRITE `request`; RESULT answers */
-    FRAME_EXPORT,   /* local: send me the memory of open's region; request = import handle */
-    FRAME_EXPORTED, /* local: answer without memory: status */
-    FRAME_REVOKE,   /* local: let go of import `request` */
-    FRAME_REVOKED,  /* local: it is let go */
+    FRAME_EXPORT,   /* local, verbs: send me the memory of open's region; request = import handle */
+    FRAME_EXPORTED, /* answer; local: without memory; verbs: with struct frame_keys */
+    FRAME_REVOKE,   /* local, verbs: let go of import `request` */
+    FRAME_REVOKED,  /* local, verbs: it is let go */
+    FRAME_READY,    /* verbs: the initiator's first word over the notification QP */
     FRAME_TYPE_COUNT
 };
 
@@ -61,6 +62,16 @@ struct frame_open {
     uint32_t uid;
     uint32_t pad;
 };
+
+/* Payload of a good FRAME_EXPORTED over verbs; the keys follow, one for each GiB. */
+struct frame_keys {
+    uint64_t base; /* address in the owner's job, for requests by address */
+    uint64_t iova; /* address that the keys are for */
+    uint64_t length;
+    uint32_t access; /* REGION_ACCESS_* */
+    uint32_t region; /* the owner's handle */
+};
+#define FRAME_KEYS_MAX 256u /* regions of up to 256 GiB */
 
 #define FRAME_SLICE_MAX (16u * 1024u * 1024u) /* payload of WRITE and DATA */
 #define FRAME_SMALL_MAX (LAYOUT_NOTIFY_OOB_MAX + 64u)

@@ -6,6 +6,7 @@
 
 #include "shm/err.h"
 #include "worker/channel.h"
+#include "worker/region.h"
 #include "worker/remote.h"
 
 #define NOTIFY_BUDGET_MAX (64u * 1024u * 1024u) /* credit that one segment gives out in all */
@@ -234,6 +235,31 @@ int inbound_notify(struct inbound *inbound, const struct frame *frame, const uin
     else
         inbound->credit += cost; /* it did not arrive: a link may bring it again */
     return rc;
+}
+
+int inbound_find_region(struct endpoint *endpoint, const struct frame *frame,
+                        struct region **region, int *status)
+{
+    struct inbound *inbound;
+    uint64_t offset = frame->offset;
+    bool by_address = (frame->flags & FRAME_FLAG_ADDR) != 0;
+    void *object = NULL;
+    int rc = table_get(&endpoint->inbounds, frame->open, &object);
+
+    if (rc == TS_ERR_NOT_FOUND)
+        return TS_ERR_PROTOCOL;
+    inbound = object;
+    *status = rc != TS_OK || inbound->session == NULL ? TS_ERR_GONE : TS_OK;
+    if (*status != TS_OK)
+        return TS_OK;
+    /* One look for either right; which one a transfer needs is checked with it. */
+    *status = region_use_remote(inbound->session, frame->region, by_address, &offset, frame->value,
+                                false, region);
+    offset = frame->offset;
+    if (*status == TS_ERR_DENIED)
+        *status = region_use_remote(inbound->session, frame->region, by_address, &offset,
+                                    frame->value, true, region);
+    return TS_OK;
 }
 
 static int events_do_work(struct session *session)

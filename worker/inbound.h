@@ -10,6 +10,8 @@
 #include "worker/endpoint.h"
 #include "worker/session.h"
 
+struct region;
+
 struct inbound {
     struct endpoint *endpoint; /* NULL once the sender's link is gone */
     struct session *session;   /* NULL once that job is gone */
@@ -34,6 +36,10 @@ void inbound_end(struct inbound *inbound, int status);
 
 /* A notification arrived. TS_OK (delivered, parked, or the session is gone), TS_ERR_PROTOCOL when
  * the sender had no credit for it. */
+/* The region that a FRAME_EXPORT asks for: *status TS_OK with a reference taken, or the answer why
+ * not. TS_OK, or TS_ERR_PROTOCOL for a handle that was never given out. */
+int inbound_find_region(struct endpoint *endpoint, const struct frame *frame,
+                        struct region **region, int *status);
 int inbound_notify(struct inbound *inbound, const struct frame *frame, const uint8_t *payload);
 
 /* Moves events and parked notifications into the mailbox as far as there is room. */

@@ -112,6 +112,24 @@ static void link_setup_decline(const struct endpoint *endpoint)
     (void)send(endpoint->connect.source.fd, &bye, sizeof(bye), MSG_NOSIGNAL);
 }
 
+static void link_setup_verbs(struct endpoint *endpoint, const struct handshake_welcome *welcome)
+{
+    char text[PROTO_TEXT_MAX] = "the peer answered with RDMA that was not offered";
+    int fd = connect_take_socket(endpoint);
+
+    endpoint->link = endpoint->offer;
+    endpoint->offer = NULL;
+    if (endpoint->link == NULL ||
+        verbs_link_confirm(endpoint->link, &welcome->verbs, text, sizeof(text)) != TS_OK) {
+        close(fd);
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, text);
+        return;
+    }
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
+    if (verbs_link_carry(endpoint->link, fd) != TS_OK)
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory for a link");
+}
+
 void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welcome *welcome)
 {
     struct worker *worker = endpoint->worker;
@@ -133,12 +151,23 @@ void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welc
         return;
     }
     if (welcome->local) {
+        endpoint_withdraw_offer(endpoint);
         connect_hold_socket(endpoint);
-        endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
         if (link_setup_local(endpoint, welcome, text, sizeof(text)) != TS_OK)
             endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, text);
         return;
     }
+    if (welcome->verbs.offered) {
+        link_setup_verbs(endpoint, welcome);
+        return;
+    }
+    if (worker->config.fabric == PROTO_FABRIC_VERBS) {
+        endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNSUPPORTED,
+                        "RDMA only, and the peer has none for us");
+        return;
+    }
+    endpoint_withdraw_offer(endpoint);
     fd = connect_take_socket(endpoint);
     endpoint->link = tcp_link_open(endpoint, fd);
     if (endpoint->link == NULL)

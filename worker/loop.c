@@ -55,6 +55,8 @@ static int links_do_work(struct worker *worker)
     struct list now;
     int done = 0;
 
+    if (worker->verbs != NULL)
+        done += verbs_poll(worker);
     list_each (node, following, &worker->polled_links) {
         struct link *link = list_entry(node, struct link, polled);
 
@@ -131,6 +133,8 @@ static bool worker_arm(struct worker *worker)
 
         work |= link->ops->arm(link);
     }
+    if (worker->verbs != NULL)
+        work |= verbs_arm(worker);
     return work || !list_empty(&worker->busy_links);
 }
 
@@ -203,6 +207,25 @@ static void worker_loop(struct worker *worker)
     }
 }
 
+/* A device that does not open is no reason to leave jobs alone where TCP will do. */
+static int device_init(struct worker *worker)
+{
+    uint32_t fabric = worker->config.fabric;
+    char text[PROTO_TEXT_MAX] = "no RDMA device belongs to this worker";
+    int rc = TS_ERR_UNSUPPORTED;
+
+    if (fabric != PROTO_FABRIC_AUTO && fabric != PROTO_FABRIC_VERBS)
+        return 0;
+    if (worker->config.device[0] == '\0' && fabric == PROTO_FABRIC_AUTO)
+        return 0;
+    if (worker->config.device[0] != '\0')
+        rc = verbs_open(worker, text, sizeof(text));
+    if (rc == TS_OK)
+        return 0;
+    worker_error(worker, &worker->peer_limit, "no RDMA: %s", text);
+    return fabric == PROTO_FABRIC_VERBS ? -1 : 0;
+}
+
 int worker_init(struct worker *worker, int control_fd)
 {
     memset(worker, 0, sizeof(*worker));
@@ -225,7 +248,7 @@ int worker_init(struct worker *worker, int control_fd)
     worker->now = clock_now();
     heartbeat(worker);
     worker->self = endpoint_open_self(worker);
-    return worker->self != NULL ? 0 : -1;
+    return worker->self != NULL ? device_init(worker) : -1;
 }
 
 void worker_fini(struct worker *worker)
@@ -234,6 +257,7 @@ void worker_fini(struct worker *worker)
     while (!list_empty(&worker->sessions))
         session_delete(list_entry(worker->sessions.next, struct session, link));
     endpoint_fini(worker);
+    verbs_shut(worker);
     timer_heap_fini(&worker->timers);
     reactor_fini(&worker->reactor);
     counters_unmap(worker->counters);
@@ -245,11 +269,11 @@ int worker_run(int control_fd, const char *name)
 
     log_init(name);
     if (worker_init(&worker, control_fd) < 0) {
-        log_error("no valid configuration came from the supervisor");
+        log_error("no valid configuration came from the supervisor, or no RDMA device opens");
         return 2;
     }
     control_ready(&worker);
     worker_loop(&worker);
     worker_fini(&worker);
-    return 0;
+    return worker.broken ? 3 : 0;
 }

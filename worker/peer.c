@@ -137,6 +137,8 @@ int link_on_frame(struct link *link, const struct frame *frame, const uint8_t *p
     struct endpoint *endpoint = link->endpoint;
 
     if (frame_handlers[frame->type] == NULL)
-        return TS_ERR_PROTOCOL;
+        return endpoint->link != NULL && endpoint->link->ops->on_frame != NULL
+                   ? endpoint->link->ops->on_frame(endpoint->link, frame, payload)
+                   : TS_ERR_PROTOCOL;
     return frame_handlers[frame->type](endpoint, frame, payload);
 }

@@ -63,12 +63,17 @@ int region_add(struct session *session, const struct proto_region *ask, int fd, 
     rc = region_memory_init(region, ask, fd, text, text_size);
     if (rc != TS_OK)
         goto err_free;
-    rc = table_put(&session->regions, ask->handle, region);
+    rc = verbs_region_add(region, text, text_size);
     if (rc != TS_OK)
         goto err_memory;
+    rc = table_put(&session->regions, ask->handle, region);
+    if (rc != TS_OK)
+        goto err_registration;
     atomic_count(&session->worker->stats->regions, 1);
     return TS_OK;
 
+err_registration:
+    verbs_region_remove(region);
 err_memory:
     memory_release(&region->memory);
 err_free:
@@ -82,6 +87,7 @@ static void region_free_if_drained(struct region *region)
 
     if (!region->revoked || region->references > 0)
         return;
+    verbs_region_remove(region); /* before the answer: no byte can land any more */
     if (region->delete_id != 0)
         control_reply(worker, 0, region->delete_id, TS_OK, region->handle, "");
     memory_release(&region->memory);
@@ -119,6 +125,32 @@ void region_revoke(struct region *region, uint32_t delete_id)
     table_remove(&region->session->regions, region->handle);
     region->session = NULL;
     region_release(region);
+}
+
+bool region_answer_later(struct session *session, uint32_t handle, uint32_t add_id)
+{
+    void *found;
+    struct region *region;
+
+    if (table_get(&session->regions, handle, &found) != TS_OK)
+        return false;
+    region = found;
+    if (region->registering)
+        region->add_id = add_id;
+    return region->registering;
+}
+
+void region_on_registered(struct region *region, int status, const char *text)
+{
+    region->registering = false;
+    if (region->session == NULL)
+        return; /* its job is gone */
+    if (region->add_id != 0)
+        control_reply(region->worker, region->session->handle, region->add_id, status,
+                      region->handle, text);
+    region->add_id = 0;
+    if (status != TS_OK)
+        region_revoke(region, 0);
 }
 
 int region_delete(struct session *session, uint32_t handle, uint32_t delete_id)

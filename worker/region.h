@@ -8,6 +8,8 @@
 #include "worker/memory.h"
 #include "worker/session.h"
 
+struct verbs_mr;
+
 struct region {
     struct session *session; /* NULL once the session is gone */
     uint32_t handle;
@@ -16,11 +18,19 @@ struct region {
     uint32_t references; /* slices, transfers and exports in progress */
     bool revoked;
     uint32_t delete_id; /* supervisor's message to answer when drained; 0 none */
+    uint32_t add_id;    /* to answer when it is registered; 0 none */
+    bool registering;
+    struct verbs_mr *mr; /* the verbs fabric's; NULL: it cannot reach this region */
+    struct list mr_node;
     struct worker *worker;
 };
 
 int region_add(struct session *session, const struct proto_region *ask, int fd, char *text,
                size_t text_size);
+/* Answers `add_id` later if the region is not registered yet. False: it is, answer now. */
+bool region_answer_later(struct session *session, uint32_t handle, uint32_t add_id);
+/* The device knows it now, or refused it: then it goes again. */
+void region_on_registered(struct region *region, int status, const char *text);
 /* Revokes: new users are refused with TS_ERR_GONE at once; `delete_id` is answered when the last
  * reference is gone (at once when there is none). */
 int region_delete(struct session *session, uint32_t handle, uint32_t delete_id);

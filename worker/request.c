@@ -150,6 +150,11 @@ void request_try_notify(struct request *request)
                                                                         : remote->gone_status);
         return;
     }
+    if (remote->endpoint->link->notify_status != TS_OK) {
+        if (request->moved) /* the next link of this segment carries none */
+            request_skip_notify(request, remote->endpoint->link->notify_status);
+        return;
+    }
     if (request->name_len + request->msg_len > remote->notify_max) {
         if (!request->moved)
             return; /* the peer's limit shrank under a WRITE that is on its way: told at its end */
@@ -232,10 +237,15 @@ void request_resume(struct request *request)
         request_on_moved(request, TS_ERR_TOO_LONG, 0); /* before anything is sent */
         return;
     }
+    if (request->notify_pending && endpoint->link->notify_status != TS_OK) {
+        request_on_moved(request, endpoint->link->notify_status, 0);
+        return;
+    }
     if (request->op == SQE_NOTIFY || transfer->length == 0) {
         request_on_moved(request, TS_OK, 0);
         return;
     }
+    transfer->announced = request->notify_pending;
     transfer->open = request->remote->open;
     transfer->endpoint = endpoint;
     transfer->wire = table_add(&endpoint->wire, transfer);

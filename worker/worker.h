@@ -11,6 +11,8 @@
 #include "shm/timer.h"
 #include "worker/reactor.h"
 
+struct verbs_nic;
+
 struct worker {
     struct proto_worker_config config;
     uint8_t id[HANDSHAKE_ID]; /* new for each process: peers tell a restarted worker by it */
@@ -32,9 +34,10 @@ struct worker {
     struct list endpoints;    /* struct endpoint.link */
     struct list busy_links;   /* struct link.busy: have frames or slices to send */
     struct list polled_links; /* struct link.polled */
-    struct list lost;      /* struct endpoint.lost: their links are closed at the end of the turn */
-    struct list accepts;   /* struct accept.link: local links that wait for their other half */
-    struct endpoint *self; /* to segments of this very worker */
+    struct list lost; /* struct endpoint.lost: their links are closed at the end of the turn */
+    struct verbs_nic *verbs; /* NULL: no RDMA device */
+    struct list accepts;     /* struct accept.link: local links that wait for their other half */
+    struct endpoint *self;   /* to segments of this very worker */
     uint32_t endpoint_count;
 
     uint64_t now; /* start of this loop turn */
@@ -42,6 +45,7 @@ struct worker {
     struct timer drain; /* while draining: its deadline */
     bool draining;
     bool leaving; /* the process ends: sessions are not gone, only this worker is */
+    bool broken;  /* the process ends because its device must be opened anew */
     bool stop;
 };
 

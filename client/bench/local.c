@@ -123,6 +123,8 @@ static int supervisor_start(struct local *local, int i)
 {
     char tesup[PATH_MAX], key[PATH_MAX], log[PATH_MAX], address[LOCAL_TEXT];
     const struct bench_options *options = local->options;
+    /* One does for memory and TCP; RDMA needs the plan's, which have devices. */
+    const char *workers = options->fabric == BENCH_FABRIC_VERBS ? "0" : "1";
     const char *const argv[] = {"tesup",
                                 "serve",
                                 "--foreground",
@@ -133,7 +135,7 @@ static int supervisor_start(struct local *local, int i)
                                 "--listen",
                                 "127.0.0.1:0",
                                 "--workers",
-                                "1",
+                                workers,
                                 "--fabric",
                                 options_fabric_name(options->fabric),
                                 "--idle",

@@ -64,6 +64,7 @@ void options_defaults(struct serve_options *o)
     for (size_t i = 0; i < OPTIONS_COUNT; i++)
         if (options_table[i].initial)
             (void)option_set(&options_table[i], options_table[i].initial, o, why, sizeof(why));
+    o->rdma.gid_index = PROTO_GID_AUTO;
     o->allow_uids.uid[0] = geteuid();
     o->allow_uids.uid[1] = 0;
     o->allow_uids.count = geteuid() == 0 ? 1 : 2;

@@ -15,6 +15,7 @@
 
 #include "shm/layout.h"
 #include "shm/name.h"
+#include "shm/proto.h"
 #include "supervisor/options/paths.h"
 #include "topology/topology.h"
 
@@ -23,7 +24,12 @@
 #define OPTIONS_TEXT_MAX 1024u /* an error sentence */
 
 /* Same numbers as enum proto_fabric. */
-enum option_fabric { OPTION_FABRIC_AUTO = 0, OPTION_FABRIC_TCP = 1, OPTION_FABRIC_LOCAL = 2 };
+enum option_fabric {
+    OPTION_FABRIC_AUTO = 0,
+    OPTION_FABRIC_TCP = 1,
+    OPTION_FABRIC_LOCAL = 2,
+    OPTION_FABRIC_VERBS = 3,
+};
 /* Same numbers as enum proto_idle. */
 enum option_idle { OPTION_IDLE_ADAPTIVE = 0, OPTION_IDLE_BUSY = 1, OPTION_IDLE_SLEEP = 2 };
 enum option_peer_auth { OPTION_PEER_AUTH_NONE = 0, OPTION_PEER_AUTH_PSK = 1 };
@@ -60,6 +66,8 @@ struct serve_options {
     uint32_t slice_bytes;
     uint32_t tcp_window;
     uint32_t request_ms; /* 0 = no default deadline */
+
+    struct proto_rdma rdma;
 
     bool notify_native;
     bool notify_oob_fallback;

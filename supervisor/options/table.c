@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "shm/counters.h"
+#include "shm/handshake.h"
 
 #define MEMBER(member)                                \
     .offset = offsetof(struct serve_options, member), \
     .size = sizeof(((struct serve_options *)0)->member)
 
-static const char *const fabric_values[] = {"auto", "tcp", "local", NULL};
+static const char *const fabric_values[] = {"auto", "tcp", "local", "verbs", NULL};
 static const char *const idle_values[] = {"adaptive", "busy", "sleep", NULL};
 static const char *const auth_values[] = {"none", "psk", NULL};
 
@@ -22,6 +23,7 @@ const struct option_section options_sections[] = {
     {"daemon", "The supervisor itself:"},
     {"peer", "Other hosts:"},
     {"worker", "Workers:"},
+    {"rdma", "RDMA devices:"},
     {"notify", "Notifications:"},
     {"restart", "Workers that die:"},
     {"limits", "What jobs may use:"},
@@ -160,7 +162,8 @@ const struct serve_option options_table[OPTIONS_COUNT] = {
      .initial = "auto",
      .values = fabric_values,
      MEMBER(fabric),
-     .help = "how bytes travel; auto: the fastest that both sides have; local: this host only"},
+     .help = "how bytes travel; auto: the fastest that both sides have; local: this host only; "
+             "verbs: RDMA only"},
     {.flag = "idle",
      .config = "worker.idle",
      .kind = OPTION_CHOICE,
@@ -206,6 +209,70 @@ const struct serve_option options_table[OPTIONS_COUNT] = {
      .max = DAY,
      MEMBER(request_ms),
      .help = "deadline of requests that set none; 0s: no deadline"},
+
+    {.flag = "gid-index",
+     .config = "rdma.gid_index",
+     .env = "MC_GID_INDEX",
+     .kind = OPTION_COUNT,
+     .arg = "N",
+     .initial_words = "the best: RoCE v2 before v1, IPv4 before IPv6, link-local last",
+     .max = 255,
+     MEMBER(rdma.gid_index),
+     .help = "entry of the port's GID table"},
+    {.config = "rdma.mtu",
+     .kind = OPTION_POWER2,
+     .arg = "N",
+     .initial_words = "the smaller of both ports",
+     .unit = "bytes",
+     .min = 256,
+     .max = 4096,
+     MEMBER(rdma.mtu),
+     .help = "largest packet"},
+    {.config = "rdma.data_qps",
+     .kind = OPTION_COUNT,
+     .arg = "N",
+     .initial = "1",
+     .min = 1,
+     .max = HANDSHAKE_QPS,
+     MEMBER(rdma.data_qps),
+     .help = "queue pairs for data per peer worker; large transfers are striped over them"},
+    {.config = "rdma.timeout",
+     .kind = OPTION_COUNT,
+     .arg = "N",
+     .initial = "16",
+     .min = 8,
+     .max = 22,
+     MEMBER(rdma.timeout),
+     .help = "how long a packet waits for its answer: 4.096 us << N (16: 268 ms)"},
+    {.config = "rdma.retries",
+     .kind = OPTION_COUNT,
+     .arg = "N",
+     .initial = "6",
+     .max = 6,
+     MEMBER(rdma.retries),
+     .help = "how often such a packet is sent again before the path counts as dead"},
+    {.config = "rdma.rnr_retries",
+     .kind = OPTION_COUNT,
+     .arg = "N",
+     .initial = "6",
+     .max = 7,
+     MEMBER(rdma.rnr_retries),
+     .help = "how often a message is sent again to a peer without a receive buffer; 7: for ever"},
+    {.config = "rdma.traffic_class",
+     .kind = OPTION_COUNT,
+     .arg = "N",
+     .initial = "0",
+     .max = 255,
+     MEMBER(rdma.traffic_class),
+     .help = "traffic class of RoCE packets"},
+    {.config = "notify.fused_max",
+     .kind = OPTION_SIZE,
+     .arg = "SIZE",
+     .initial = "64K",
+     .max = 16 * MIB,
+     MEMBER(rdma.notify_inline),
+     .help = "a transfer up to this size goes over the notification queue pair, with its "
+             "notification right behind it"},
 
     {.flag = "notify-native",
      .config = "notify.native",

@@ -82,6 +82,8 @@ static void worker_config_send(struct worker_process *worker)
     config->request_ms = options->request_ms;
     config->notify_native = options->notify_native;
     config->notify_oob = options->notify_oob_fallback;
+    config->rdma = options->rdma;
+    snprintf(config->device, sizeof(config->device), "%s", worker->pair->nic);
     snprintf(config->name, sizeof(config->name), "%s", worker->pair->name);
     snprintf(config->address, sizeof(config->address), "%s", supervisor->address);
     snprintf(config->local_socket, sizeof(config->local_socket), "%s", supervisor->paths.socket);

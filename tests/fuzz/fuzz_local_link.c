@@ -33,7 +33,7 @@ static struct endpoint *link_open(int *socket)
     host_require(channel_map(fds[0], &rings) == TS_OK, "rings");
     ring_producer_init(&out, &rings.header->ntx_words, channel_bytes(&rings, &rings.ntx),
                        rings.ntx.size, rings.ntx.start);
-    endpoint_handle(endpoint, ENDPOINT_EVENT_LOCAL, TS_OK, "");
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
     endpoint->link = local_link_open(endpoint, pair[1], fds, false, text, sizeof(text));
     host_require(endpoint->link != NULL, text);
     endpoint_handle(endpoint, ENDPOINT_EVENT_LINKED, TS_OK, "");

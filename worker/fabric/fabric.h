@@ -10,6 +10,9 @@
 #ifndef TESUP_WORKER_FABRIC_FABRIC_H
 #define TESUP_WORKER_FABRIC_FABRIC_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "shm/list.h"
 #include "worker/frame.h"
 
@@ -22,6 +25,7 @@ struct link;
  */
 struct transfer {
     bool read;
+    bool announced;       /* a notification is bound to it */
     bool by_address;      /* remote_offset is an address of the owner */
     struct region *local; /* referenced by the request until transfer_on_done */
     uint64_t local_offset;
@@ -56,9 +60,14 @@ struct link_ops {
     void (*forget)(struct link *link, struct transfer *transfer);
     /* One bounded step of sending. Returns how much was done; > 0 = call again soon. */
     int (*do_work)(struct link *link);
+    /* The link closes next: sends its last words as far as that goes in a moment. */
+    void (*flush)(struct link *link);
     /* The region is being revoked: start letting go of what this link holds of it. The link holds
      * region references for what is left; no return value. */
     void (*revoke)(struct link *link, struct region *region);
+    /* A frame of this fabric that came over a socket beside the link; NULL: there are none.
+     * TS_OK or TS_ERR_PROTOCOL. */
+    int (*on_frame)(struct link *link, const struct frame *frame, const uint8_t *payload);
     /* For links that must be polled (shared memory), else NULL: take what arrived; and say that the
      * worker is about to sleep. arm returns true when there is something to take after all. */
     int (*poll)(struct link *link);
@@ -70,11 +79,15 @@ struct link_ops {
 struct link {
     const struct link_ops *ops;
     struct endpoint *endpoint;
-    struct list busy;   /* in worker.busy_links while there is work for do_work */
-    struct list polled; /* in worker.polled_links when ops->poll is there */
+    const char *notify_text; /* how notifications travel here, for status */
+    int notify_status;       /* TS_OK, or why they do not */
+    struct list busy;        /* in worker.busy_links while there is work for do_work */
+    struct list polled;      /* in worker.polled_links when ops->poll is there */
 };
 
 void link_init(struct link *link, const struct link_ops *ops, struct endpoint *endpoint);
+/* A flush that is one do_work. */
+void link_flush_once(struct link *link);
 /* Asks for do_work in this loop turn. */
 void link_wake(struct link *link);
 
@@ -101,5 +114,39 @@ struct link *self_link_open(struct endpoint *endpoint);
  * with the peer. `first` tells which direction of the channel is ours. */
 struct link *local_link_open(struct endpoint *endpoint, int socket, const int fds[3], bool first,
                              char *text, size_t text_size);
+
+/* ---- verbs ---- */
+
+struct verbs_nic;
+struct handshake_verbs;
+
+/* Opens config.device for this worker; NULL in worker->verbs when that failed. TS_OK, or an error
+ * with a sentence. */
+int verbs_open(struct worker *worker, char *text, size_t text_size);
+/* After all links and regions are gone. */
+void verbs_shut(struct worker *worker);
+/* Takes completions. Returns how many there were. */
+int verbs_poll(struct worker *worker);
+/* The worker is about to sleep. True: there was something after all. */
+bool verbs_arm(struct worker *worker);
+
+/* A link with queue pairs that know no peer yet. NULL with text. */
+struct link *verbs_link_prepare(struct endpoint *endpoint, bool initiator, char *text,
+                                size_t text_size);
+/* What the peer must hear of it. */
+const struct handshake_verbs *verbs_link_offer(const struct link *link);
+/* Connects it to a peer's offer; then the own one is the answer. */
+int verbs_link_answer(struct link *link, const struct handshake_verbs *peer, char *text,
+                      size_t text_size);
+/* Connects it to the answer to its offer. */
+int verbs_link_confirm(struct link *link, const struct handshake_verbs *peer, char *text,
+                       size_t text_size);
+/* The connection of the handshake becomes the link's; the initiator says that it is ready. */
+int verbs_link_carry(struct link *link, int socket);
+
+/* Registers a region with the device. TS_OK (region->registering: not yet), or an error with text.
+ */
+int verbs_region_add(struct region *region, char *text, size_t text_size);
+void verbs_region_remove(struct region *region);
 
 #endif

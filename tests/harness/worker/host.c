@@ -256,9 +256,9 @@ struct host_link host_link_local(struct host *a, struct host *b)
     ours[2] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     for (int i = 0; i < 3; i++)
         theirs[i] = fcntl(ours[i], F_DUPFD_CLOEXEC, 0);
-    endpoint_handle(link.a, ENDPOINT_EVENT_LOCAL, TS_OK, "");
+    endpoint_handle(link.a, ENDPOINT_EVENT_LINKING, TS_OK, "");
     link.a->link = local_half(link.a, pair[0], ours, true);
-    endpoint_handle(link.b, ENDPOINT_EVENT_LOCAL, TS_OK, "");
+    endpoint_handle(link.b, ENDPOINT_EVENT_LINKING, TS_OK, "");
     link.b->link = local_half(link.b, pair[1], theirs, false);
     endpoint_handle(link.b, ENDPOINT_EVENT_LINKED, TS_OK, "");
     host_until(link.a->state == ENDPOINT_READY);

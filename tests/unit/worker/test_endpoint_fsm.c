@@ -42,7 +42,7 @@ static void test_nothing_leaves_closed(void **state)
 static void test_a_late_reply_never_touches_a_ready_endpoint(void **state)
 {
     static const enum endpoint_event late[] = {
-        ENDPOINT_EVENT_CONNECTED, ENDPOINT_EVENT_WELCOME, ENDPOINT_EVENT_LOCAL,
+        ENDPOINT_EVENT_CONNECTED, ENDPOINT_EVENT_WELCOME, ENDPOINT_EVENT_LINKING,
         ENDPOINT_EVENT_LINKED,    ENDPOINT_EVENT_REFUSED,
     };
 

@@ -21,9 +21,10 @@ static const struct {
     {FRAME_RESULT, 0, 0},
     {FRAME_CANCEL, 0, 0},
     {FRAME_EXPORT, 0, 0},
-    {FRAME_EXPORTED, 0, 0},
+    {FRAME_EXPORTED, 0, sizeof(struct frame_keys) + FRAME_KEYS_MAX * sizeof(uint32_t)},
     {FRAME_REVOKE, 0, 0},
     {FRAME_REVOKED, 0, 0},
+    {FRAME_READY, 0, 0},
 };
 
 static int check(enum frame_type type, uint32_t length)

@@ -22,31 +22,6 @@ static int export_refuse(struct local_link *local, uint32_t import, int status)
     return local_send(&local->link, &frame, NULL, 0, NULL, 0);
 }
 
-static int export_find(struct local_link *local, const struct frame *frame, struct region **region,
-                       int *status)
-{
-    struct inbound *inbound;
-    uint64_t offset = frame->offset;
-    bool by_address = (frame->flags & FRAME_FLAG_ADDR) != 0;
-    void *object = NULL;
-    int rc = table_get(&local->link.endpoint->inbounds, frame->open, &object);
-
-    if (rc == TS_ERR_NOT_FOUND)
-        return TS_ERR_PROTOCOL;
-    inbound = object;
-    *status = rc != TS_OK || inbound->session == NULL ? TS_ERR_GONE : TS_OK;
-    if (*status != TS_OK)
-        return TS_OK;
-    /* One look for either right; which one a transfer needs is checked with it. */
-    *status = region_use_remote(inbound->session, frame->region, by_address, &offset, frame->value,
-                                false, region);
-    offset = frame->offset;
-    if (*status == TS_ERR_DENIED)
-        *status = region_use_remote(inbound->session, frame->region, by_address, &offset,
-                                    frame->value, true, region);
-    return TS_OK;
-}
-
 /* A descriptor of an address space opens all of it, so it goes only where the kernel would let them
  * in anyway: to a process of our own user, or of root (ptrace(2), access mode checking). */
 static bool export_may_see_process(const struct local_link *local)
@@ -84,7 +59,7 @@ int local_on_export(struct local_link *local, const struct frame *frame)
     struct region *region = NULL;
     int status;
 
-    if (export_find(local, frame, &region, &status) != TS_OK)
+    if (inbound_find_region(local->link.endpoint, frame, &region, &status) != TS_OK)
         return TS_ERR_PROTOCOL;
     if (status != TS_OK)
         return export_refuse(local, frame->request, status);

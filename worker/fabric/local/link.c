@@ -272,6 +272,7 @@ static const struct link_ops local_ops = {
     .cancel = local_cancel,
     .forget = local_forget,
     .do_work = local_do_work,
+    .flush = link_flush_once,
     .poll = local_poll,
     .arm = local_arm,
     .revoke = local_revoke,

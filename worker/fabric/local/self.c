@@ -153,6 +153,7 @@ static const struct link_ops self_ops = {
     .cancel = self_cancel,
     .forget = self_forget,
     .do_work = self_do_work,
+    .flush = link_flush_once,
     .revoke = self_revoke,
     .close = self_close,
 };

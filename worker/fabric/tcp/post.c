@@ -194,6 +194,7 @@ static const struct link_ops tcp_ops = {
     .cancel = tcp_cancel,
     .forget = tcp_forget,
     .do_work = tcp_do_work,
+    .flush = link_flush_once,
     .revoke = tcp_revoke,
     .close = tcp_close,
 };

@@ -97,12 +97,12 @@ static void test_config_file_errors(void **state)
 {
     struct serve_options o;
     char expected[128];
-    char *path = config_file("[worker]\nfabric = verbs\n");
+    char *path = config_file("[worker]\nfabric = carrier\n");
 
     (void)state;
     assert_int_equal(PARSE(&o, "--config", path), 2);
     snprintf(expected, sizeof(expected),
-             "%s:2: fabric: 'verbs' is not possible; allowed: auto, tcp or local", path);
+             "%s:2: fabric: 'carrier' is not possible; allowed: auto, tcp, local or verbs", path);
     assert_printed(expected);
     unlink(path);
     assert_int_equal(PARSE(&o, "--config", "/tmp"), 2);

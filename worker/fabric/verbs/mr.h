@@ -1,0 +1,40 @@
+/* Registration of regions with the device: once per file, range and rights, however many jobs
+ * register it; in pieces, so that no device's limit is met; large ones by a thread, so that the
+ * loop goes on (registering pins every page: half a second per GiB is common). */
+#ifndef TESUP_WORKER_FABRIC_VERBS_MR_H
+#define TESUP_WORKER_FABRIC_VERBS_MR_H
+
+#include <stdatomic.h>
+
+#include "worker/fabric/verbs/nic.h"
+#include "worker/region.h"
+
+#define VERBS_PIECE_SHIFT 30u /* 1 GiB: what one key is good for */
+#define VERBS_PIECE       (UINT64_C(1) << VERBS_PIECE_SHIFT)
+
+struct verbs_mr {
+    struct verbs_nic *nic;
+    struct list member;  /* nic->mrs */
+    struct list work;    /* in the registrar's queues */
+    struct list regions; /* struct region.mr_node */
+    /* which memory */
+    uint64_t device, inode, offset, length;
+    unsigned access; /* IBV_ACCESS_* */
+    void *mapping;   /* of its own, as the regions' may go before it does */
+    size_t mapping_size;
+    uint64_t base; /* address that the keys are for */
+    /* what came of it */
+    bool ready, failed;
+    bool settling; /* its regions are being told: do not free it */
+    int error;
+    uint32_t count;
+    uint32_t *lkeys, *rkeys;
+    struct ibv_mr **pieces;
+};
+
+/* How to reach `offset` of the region: key, address, and bytes up to the end of that piece.
+ * TS_OK, TS_AGAIN while it is being registered, TS_ERR_UNSUPPORTED when it is not. */
+int verbs_mr_local(const struct region *region, uint64_t offset, uint32_t *lkey, uint64_t *address,
+                   uint64_t *left);
+
+#endif
