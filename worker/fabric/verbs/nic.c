@@ -113,8 +113,12 @@ static void on_completions(struct source *source, uint32_t events)
     void *ours;
 
     (void)events;
-    while (ibv_get_cq_event(nic->channel, &cq, &ours) == 0)
-        ((struct verbs_cq *)ours)->events++; /* the loop polls in its next turn */
+    while (ibv_get_cq_event(nic->channel, &cq, &ours) == 0) {
+        struct verbs_cq *rung = ours;
+
+        rung->events++; /* the loop polls in its next turn */
+        rung->armed = false;
+    }
 }
 
 static void nonblocking(int fd)
@@ -227,12 +231,19 @@ int verbs_poll(struct worker *worker)
     return verbs_poll_once(worker->verbs);
 }
 
+/* A system call on some devices, so not without need. A failure costs the wake-up: the heartbeat's
+ * poll finds what came. */
+static void cq_arm(struct verbs_cq *cq)
+{
+    if (!cq->armed)
+        cq->armed = ibv_req_notify_cq(cq->cq, 0) == 0;
+}
+
 bool verbs_arm(struct worker *worker)
 {
     struct verbs_nic *nic = worker->verbs;
 
-    /* A failure costs the wake-up: the heartbeat's poll finds what came. */
-    (void)ibv_req_notify_cq(nic->data_cq.cq, 0);
-    (void)ibv_req_notify_cq(nic->notify_cq.cq, 0);
+    cq_arm(&nic->data_cq);
+    cq_arm(&nic->notify_cq);
     return verbs_poll_once(nic) > 0; /* what came before both were armed rings nobody */
 }

@@ -40,6 +40,7 @@ struct verbs_cq {
     struct ibv_cq *cq;
     const char *name;
     uint32_t charged;
+    bool armed;      /* the next completion rings; it stays so until it did */
     unsigned events; /* taken, to be acknowledged before it is destroyed */
 };
 
