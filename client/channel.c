@@ -113,6 +113,7 @@ static void channel_enter_rings(struct tesup_channel *channel, const struct chan
     channel->notify_max = map->notify_max;
     channel->window_limit = 2 * record > WINDOW_MIN ? (uint32_t)(2 * record) : WINDOW_MIN;
     channel->attachment = atomic_observe(&channel->session->attachment);
+    channel->epoch = atomic_observe(&header->epoch);
 }
 
 /* Moves the channel to the rings of `fds`, which become the channel's; after an error they stay the
@@ -333,6 +334,7 @@ void channel_idle(struct tesup_channel *channel)
     if (now - channel->looked_at < IDLE_LOOK_MS * CLOCK_NS_PER_MS)
         return;
     channel->looked_at = now;
+    session_grant_again(channel);
     session_look(channel->session, channel->attachment);
 }
 

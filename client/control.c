@@ -274,6 +274,8 @@ int control_call(struct tesup_session *session, struct wire_message *message, ui
     }
     if (rc != TS_OK)
         return rc;
+    if (message->header.type == WIRE_GRANT && asked == WIRE_REGION_GRANT)
+        return TS_OK;
     if (message->header.type == WIRE_REPLY && reply->status != TS_OK && reply->status <= TS_AGAIN) {
         wire_text_close(reply->text);
         rc = error_set(reply->status, "%s: %s", what,

@@ -116,6 +116,8 @@ struct tesup_session {
     _Atomic uint64_t opening; /* remotes that are `reopening` */
     _Atomic uint64_t events_owed;
     _Atomic uint64_t notify_max;
+    _Atomic uint64_t granted; /* 1 once private memory was registered with the worker's device */
+    bool rdma;                /* the worker has one */
 
     pthread_mutex_t lock;
     int socket; /* the number stays: a successor's connection is put in its place */
@@ -195,6 +197,10 @@ void control_collect(struct tesup_session *session);
 
 /* Registers `region` with the supervisor. */
 int region_register(struct tesup_session *session, const struct region *region, uint32_t *wire);
+/* Private memory: registers it with the worker's device, too, if it has one (grant.c). */
+void region_grant(struct tesup_session *session, const struct region *region, uint32_t wire);
+/* Does so for all of it when the channel is served by another process than before. */
+void session_grant_again(struct tesup_channel *channel);
 void region_free(struct region *region);
 /* Answer to an opening that began when we came back; false when `id` is none. */
 bool remote_on_answer(struct tesup_session *session, uint32_t id, int status, uint32_t wire);
@@ -238,6 +244,7 @@ struct tesup_channel {
     uint32_t *window; /* notification bytes in flight by remote index */
     uint32_t window_limit, notify_max;
     uint32_t idle_polls;
+    uint64_t epoch;     /* of the worker that served these rings when we last looked */
     uint64_t looked_at; /* clock_now() of the last look at the supervisor */
 
     struct doorbell job_bell, nrx_bell;

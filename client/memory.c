@@ -81,13 +81,14 @@ static int region_request(struct tesup_session *session, const struct region *re
 
 int region_register(struct tesup_session *session, const struct region *region, uint32_t *wire)
 {
-    if (region->kind == REGION_KIND_PRIVATE) {
-        int rc = private_allow(session);
+    int rc = region->kind == REGION_KIND_PRIVATE ? private_allow(session) : TS_OK;
 
-        if (rc != TS_OK)
-            return rc;
-    }
-    return region_request(session, region, wire);
+    if (rc != TS_OK)
+        return rc;
+    rc = region_request(session, region, wire);
+    if (rc == TS_OK)
+        region_grant(session, region, *wire);
+    return rc;
 }
 
 /* Registers a new region under a handle that the application does not hold yet.  A successor may

@@ -157,6 +157,8 @@ static int wait_round(struct tesup_channel *channel, bool spin, uint64_t until)
         return TS_ERR_GONE; /* the sentence is there */
     if (rc < TS_OK)
         return rc;
+    if (live)
+        session_grant_again(channel);
     if (channel_has_work(channel))
         return TS_OK;
     if (live && spin && channel->session->spin_ns > 0) {

@@ -134,6 +134,7 @@ static int session_welcome(struct tesup_session *session, struct wire_message *m
         return rc;
     atomic_set(&session->notify_max, welcome->notify_max);
     session->supervisor_pid = welcome->supervisor_pid;
+    session->rdma = (welcome->flags & PROTO_WELCOME_RDMA) != 0;
     memcpy(session->worker, welcome->worker, sizeof(session->worker));
     channel_fds_close(&session->fresh);
     session->fresh = (struct channel_fds){.memfd = wire_message_take(message, 0),

@@ -14,7 +14,7 @@
 #include "shm/layout.h"
 
 #define WIRE_MAGIC       0x50555354u /* "TSUP" */
-#define WIRE_VERSION     1u
+#define WIRE_VERSION     2u
 #define WIRE_PAYLOAD_MAX 8192u
 #define WIRE_FDS_MAX     3
 
@@ -33,11 +33,14 @@ enum wire_type {
     WIRE_REMOTE_OPEN,
     WIRE_REMOTE_CLOSE,
     WIRE_REMOTE_WATCH,
+    WIRE_REGION_GRANT, /* lets the job register private memory with the device; GRANT answers */
+    WIRE_REGION_KEYS,  /* what came of it */
     WIRE_BYE,
     /* answers: supervisor -> job, worker -> supervisor */
     WIRE_WELCOME,
     WIRE_CHANNEL_READY,
     WIRE_REPLY,
+    WIRE_GRANT, /* worker -> supervisor -> job */
     /* supervisor -> worker */
     WIRE_WORKER_CONFIG,
     WIRE_SESSION_ADD,
@@ -81,10 +84,14 @@ struct proto_welcome {
     uint32_t notify_max;
     uint32_t supervisor_pid; /* for PR_SET_PTRACER */
     uint32_t channel;        /* handle */
+    uint32_t flags;          /* PROTO_WELCOME_* */
+    uint32_t pad;
     char segment[LAYOUT_NAME_MAX];
     char worker[PROTO_LABEL_MAX];
     char text[PROTO_TEXT_MAX];
 };
+
+#define PROTO_WELCOME_RDMA 1u /* the worker has a device: ask for a grant for private memory */
 
 struct proto_channel {
     uint32_t handle;
@@ -113,6 +120,28 @@ struct proto_region {
     uint64_t length;
 };
 
+/* One fd: the context of the worker's device (shm/uverbs.h). */
+struct proto_grant {
+    uint32_t handle; /* of the region */
+    uint32_t driver;
+    uint32_t domain;
+    uint32_t access; /* IBV_ACCESS_* to register with */
+};
+
+/* One registration for each GiB, or the error that ended it. */
+struct proto_key {
+    uint32_t mr, lkey, rkey;
+};
+#define PROTO_KEYS_MAX  256u
+#define PROTO_KEY_SHIFT 30u
+struct proto_keys {
+    uint32_t handle;
+    uint32_t count;
+    uint32_t error; /* errno of the job's attempt; 0 when count covers the region */
+    uint32_t pad;
+    struct proto_key key[PROTO_KEYS_MAX];
+};
+
 struct proto_remote {
     uint32_t handle;
     uint32_t timeout_ms;
@@ -133,13 +162,13 @@ struct proto_reply {
 /* How the verbs fabric sets up queue pairs.  The same numbers go to all of an endpoint's QPs, so
  * that all of them see the death of a path at the same time (ibv_modify_qp(3)). */
 struct proto_rdma {
-    uint32_t gid_index;     /* PROTO_GID_AUTO: the best that works */
-    uint32_t mtu;           /* bytes; 0: what both ports have */
-    uint32_t data_qps;      /* per endpoint; large transfers are striped over them */
-    uint32_t timeout;       /* of a packet: 4.096 us << timeout */
-    uint32_t retries;       /* of a packet that got no answer */
-    uint32_t rnr_retries;   /* of a SEND that found no receive buffer; 7: for ever */
-    uint32_t notify_inline; /* a transfer up to this many bytes shares the notification QP */
+    uint32_t gid_index;   /* PROTO_GID_AUTO: the best that works */
+    uint32_t mtu;         /* bytes; 0: what both ports have */
+    uint32_t data_qps;    /* per endpoint; large transfers are striped over them */
+    uint32_t timeout;     /* of a packet: 4.096 us << timeout */
+    uint32_t retries;     /* of a packet that got no answer */
+    uint32_t rnr_retries; /* of a SEND that found no receive buffer; 7: for ever */
+    uint32_t fused_max;   /* a transfer up to this many bytes shares the notification QP */
     uint32_t traffic_class;
 };
 #define PROTO_GID_AUTO UINT32_MAX
@@ -179,9 +208,12 @@ struct proto_session {
     uint32_t pid;
     uint64_t start_time; /* field 22 of /proc/PID/stat: guards against a reused pid */
     uint32_t flags;      /* PROTO_SHARE_* */
-    uint32_t trusted;    /* private memory may be reached */
+    uint32_t trusted;    /* PROTO_TRUST_* */
     char segment[PROTO_LABEL_MAX];
 };
+
+#define PROTO_TRUST_MEMORY 1u /* its private memory may be reached */
+#define PROTO_TRUST_DEVICE 2u /* it may register memory with the worker's device itself */
 
 /* One fd: the connected socket of a peer that proved its key; the worker answers WELCOME. */
 struct proto_peer {

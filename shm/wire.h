@@ -15,6 +15,8 @@ struct wire_message {
         struct proto_welcome welcome;
         struct proto_channel channel;
         struct proto_region region;
+        struct proto_grant grant;
+        struct proto_keys keys;
         struct proto_remote remote;
         struct proto_handle handle;
         struct proto_reply reply;

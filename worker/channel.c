@@ -112,7 +112,11 @@ static int channel_start(struct channel *channel, bool adopt)
     channel->source.ready = channel_on_doorbell;
     if (reactor_watch(&worker->reactor, &channel->source, EPOLLIN) < 0)
         return TS_ERR_SYSTEM;
-    atomic_publish(&header->epoch, atomic_peek(&header->epoch) + 1); /* for people only */
+    atomic_publish(&header->epoch, atomic_peek(&header->epoch) + 1); /* pairs with the observe in
+                                                                      * session_grant_again */
+    if (adopt)
+        doorbell_ring(&channel->bell); /* the job looks at the epoch: its private memory is asked
+                                        * for again */
     return TS_OK;
 }
 

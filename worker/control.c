@@ -11,6 +11,7 @@
 #include "worker/accept.h"
 #include "worker/channel.h"
 #include "worker/drain.h"
+#include "worker/fabric/fabric.h"
 #include "worker/region.h"
 #include "worker/remote.h"
 
@@ -153,6 +154,40 @@ static void on_region_del(struct worker *worker, struct session *session,
         answer(worker, message, rc, handle, "no such region");
 }
 
+static void on_region_grant(struct worker *worker, struct session *session,
+                            struct wire_message *message)
+{
+    struct wire_message grant;
+    char text[PROTO_TEXT_MAX] = "no such region";
+    void *region;
+    int rc = table_get(&session->regions, message->body.handle.handle, &region);
+
+    wire_message_init(&grant, WIRE_GRANT);
+    grant.header.id = message->header.id;
+    grant.header.session = message->header.session;
+    if (rc == TS_OK)
+        rc = verbs_region_grant(region, &grant.body.grant, &grant.fds[0], text, sizeof(text));
+    if (rc != TS_OK) {
+        answer(worker, message, rc, message->body.handle.handle, text);
+        return;
+    }
+    grant.fd_count = 1;
+    control_send(worker, &grant);
+}
+
+static void on_region_keys(struct worker *worker, struct session *session,
+                           struct wire_message *message)
+{
+    const struct proto_keys *keys = &message->body.keys;
+    char text[PROTO_TEXT_MAX] = "no such region";
+    void *region;
+    int rc = table_get(&session->regions, keys->handle, &region);
+
+    if (rc == TS_OK)
+        rc = verbs_region_keys(region, keys, text, sizeof(text));
+    answer(worker, message, rc, keys->handle, rc == TS_OK ? "" : text);
+}
+
 static void on_remote_open(struct worker *worker, struct session *session,
                            struct wire_message *message)
 {
@@ -210,6 +245,7 @@ static const struct {
     [WIRE_SESSION_ADD] = {on_session_add, false},  [WIRE_SESSION_DEL] = {on_session_del, true},
     [WIRE_CHANNEL_ADD] = {on_channel_add, true},   [WIRE_CHANNEL_CLOSE] = {on_channel_close, true},
     [WIRE_REGION_ADD] = {on_region_add, true},     [WIRE_REGION_DEL] = {on_region_del, true},
+    [WIRE_REGION_GRANT] = {on_region_grant, true}, [WIRE_REGION_KEYS] = {on_region_keys, true},
     [WIRE_REMOTE_OPEN] = {on_remote_open, true},   [WIRE_REMOTE_CLOSE] = {on_remote_close, true},
     [WIRE_REMOTE_WATCH] = {on_remote_watch, true}, [WIRE_PEER_SOCKET] = {on_peer_socket, false},
     [WIRE_LOCAL_LINK] = {on_local_link, false},    [WIRE_DRAIN] = {on_drain, false},

@@ -17,7 +17,7 @@ static int region_memory_init(struct region *region, const struct proto_region *
     if (ask->kind == REGION_KIND_PRIVATE) {
         if (fd >= 0)
             close(fd);
-        if (!session->trusted) {
+        if ((session->trusted & PROTO_TRUST_MEMORY) == 0) {
             snprintf(text, text_size,
                      "private memory needs a job of the daemon's own uid; use tesup_mem_alloc");
             return TS_ERR_UNSUPPORTED;

@@ -28,7 +28,7 @@ int session_add(struct worker *worker, uint64_t handle, const struct proto_sessi
     session->start_time = ask->start_time;
     session->pidfd = pidfd;
     session->flags = ask->flags;
-    session->trusted = ask->trusted != 0;
+    session->trusted = ask->trusted;
     snprintf(session->segment, sizeof(session->segment), "%s", ask->segment);
     snprintf(session->name, sizeof(session->name), "%.250s/%s", worker->config.address,
              ask->segment);

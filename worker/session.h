@@ -15,9 +15,9 @@ struct session {
     uint32_t uid, pid;
     uint64_t start_time;
     int pidfd;
-    uint32_t flags; /* PROTO_SHARE_* */
-    bool trusted;
-    bool killed; /* broke the rules; waits for the supervisor's SESSION_DEL */
+    uint32_t flags;   /* PROTO_SHARE_* */
+    uint32_t trusted; /* PROTO_TRUST_* */
+    bool killed;      /* broke the rules; waits for the supervisor's SESSION_DEL */
     char segment[PROTO_LABEL_MAX];
     char name[LAYOUT_NAME_MAX]; /* HOST:PORT/SEGMENT */
 

@@ -55,6 +55,14 @@ struct job_ask *job_ask_find(const struct worker_process *worker, uint32_t id)
     return table_get(&worker->asks, id, &object) == TS_OK ? object : NULL;
 }
 
+static bool uid_is_listed(const struct option_uids *uids, uid_t uid)
+{
+    for (uint32_t i = 0; i < uids->count; i++)
+        if (uids->uid[i] == uid)
+            return true;
+    return uids->all;
+}
+
 static void message_about_job(const struct job *job, struct wire_message *message)
 {
     struct proto_session *session = &message->body.session;
@@ -64,7 +72,10 @@ static void message_about_job(const struct job *job, struct wire_message *messag
     session->pid = (uint32_t)job->cred.pid;
     session->start_time = job->start_time;
     session->flags = job->flags;
-    session->trusted = own == 0 || own == job->cred.uid;
+    session->trusted = own == 0 || own == job->cred.uid ? PROTO_TRUST_MEMORY : 0;
+    /* A context's descriptor is all that its worker may do: root's is not for everybody. */
+    if (own == job->cred.uid || uid_is_listed(&job->supervisor->options.rdma_uids, job->cred.uid))
+        session->trusted |= PROTO_TRUST_DEVICE;
     memcpy(session->segment, job->segment.name, sizeof(session->segment));
     message->fds[0] = job->pidfd;
     message->fd_count = 1;

@@ -333,6 +333,10 @@ static void job_welcome(struct job *job)
     message.header.id = job->hello_id;
     welcome->notify_max = job->supervisor->notify_max;
     welcome->supervisor_pid = (uint32_t)getpid();
+    if (job->worker->pair->nic[0] != '\0' &&
+        (job->supervisor->options.fabric == OPTION_FABRIC_AUTO ||
+         job->supervisor->options.fabric == OPTION_FABRIC_VERBS))
+        welcome->flags = PROTO_WELCOME_RDMA;
     memcpy(welcome->segment, job->full_name, sizeof(welcome->segment));
     snprintf(welcome->worker, sizeof(welcome->worker), "%s", job->worker->pair->name);
     memcpy(message.fds, channel->fds, sizeof(channel->fds));

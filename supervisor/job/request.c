@@ -154,6 +154,48 @@ static void region_leave(struct job *job, const struct wire_message *message)
     job_ask_send(ask);
 }
 
+static void region_grant(struct job *job, const struct wire_message *message)
+{
+    uint32_t id = message->header.id, handle = message->body.handle.handle;
+    struct job_region *region;
+    struct job_ask *ask = NULL;
+    int rc = job_region_get(job, handle, &region);
+
+    if (rc != TS_OK) {
+        job_answer(job, id, rc, handle, "no such region");
+        return;
+    }
+    ask = ask_make(job, WIRE_REGION_GRANT, id, handle, JOB_ASK_MS);
+    if (ask == NULL)
+        answer_busy(job, id);
+    else
+        job_ask_send(ask);
+}
+
+/* Registered with the device of this very worker process: for no other, so never sent again. */
+static void region_keys(struct job *job, const struct wire_message *message)
+{
+    uint32_t id = message->header.id, handle = message->body.keys.handle;
+    struct wire_message copy = *message;
+    struct job_region *region;
+    struct job_ask *ask;
+    int rc = job_region_get(job, handle, &region);
+
+    if (rc != TS_OK || !job->served) {
+        job_answer(job, id, rc != TS_OK ? rc : TS_ERR_GONE, handle,
+                   rc != TS_OK ? "no such region" : "the worker died");
+        return;
+    }
+    ask = ask_make(job, WIRE_REGION_KEYS, id, handle, JOB_ASK_MS);
+    if (ask == NULL) {
+        answer_busy(job, id);
+        return;
+    }
+    copy.header.id = ask->id;
+    copy.header.session = job->handle;
+    worker_link_send(&job->worker->link, &copy);
+}
+
 static void remote_open(struct job *job, struct wire_message *message)
 {
     struct proto_remote *remote = &message->body.remote;
@@ -225,6 +267,12 @@ void job_request(struct job *job, struct wire_message *message)
         break;
     case WIRE_REGION_DEL:
         region_leave(job, message);
+        break;
+    case WIRE_REGION_GRANT:
+        region_grant(job, message);
+        break;
+    case WIRE_REGION_KEYS:
+        region_keys(job, message);
         break;
     case WIRE_REMOTE_OPEN:
         remote_open(job, message);
@@ -396,6 +444,21 @@ void job_request_answered(struct worker_process *worker, const struct wire_messa
         open_job_answered(&copy, reply);
 }
 
+void job_request_granted(struct worker_process *worker, struct wire_message *message)
+{
+    struct job_ask *ask = job_ask_find(worker, message->header.id);
+    struct job *job;
+
+    if (ask == NULL || ask->type != WIRE_REGION_GRANT)
+        return; /* late: the descriptor is closed with the message */
+    job = ask->job;
+    message->header.id = ask->job_id;
+    message->header.session = 0;
+    if (!ask->abandoned && job->state == JOB_OPEN)
+        job_send(job, message);
+    job_ask_free(ask);
+}
+
 void job_request_late(struct job_ask *ask)
 {
     struct job *job = ask->job;
@@ -427,8 +490,12 @@ void job_request_worker_lost(struct job *job)
     list_each (node, next, &job->asks) {
         struct job_ask *ask = list_entry(node, struct job_ask, node);
 
-        if (job->state == JOB_OPEN && !ask->abandoned)
+        bool live = job->state == JOB_OPEN && !ask->abandoned;
+
+        if (live && ask->type != WIRE_REGION_KEYS)
             continue;
+        if (live)
+            job_answer(job, ask->job_id, TS_ERR_GONE, ask->handle, "the worker died");
         if (job->state == JOB_OPEN)
             record_drop(job, ask->type, ask->handle);
         job_ask_free(ask);

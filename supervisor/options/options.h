@@ -68,6 +68,7 @@ struct serve_options {
     uint32_t request_ms; /* 0 = no default deadline */
 
     struct proto_rdma rdma;
+    struct option_uids rdma_uids; /* besides our own: may register memory with the device */
 
     bool notify_native;
     bool notify_oob_fallback;

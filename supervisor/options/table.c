@@ -265,12 +265,19 @@ const struct serve_option options_table[OPTIONS_COUNT] = {
      .max = 255,
      MEMBER(rdma.traffic_class),
      .help = "traffic class of RoCE packets"},
+    {.config = "rdma.trust_uids",
+     .kind = OPTION_UIDS,
+     .arg = "LIST",
+     .initial_words = "the supervisor's own",
+     MEMBER(rdma_uids),
+     .help = "users, besides the supervisor's own, whose jobs may register private memory with the "
+             "device themselves: that lets them do whatever its worker may"},
     {.config = "notify.fused_max",
      .kind = OPTION_SIZE,
      .arg = "SIZE",
      .initial = "64K",
      .max = 16 * MIB,
-     MEMBER(rdma.notify_inline),
+     MEMBER(rdma.fused_max),
      .help = "a transfer up to this size goes over the notification queue pair, with its "
              "notification right behind it"},
 

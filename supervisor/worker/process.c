@@ -342,6 +342,9 @@ static void worker_received(struct worker_link *link, struct wire_message *messa
         wire_text_close(message->body.reply.text);
         job_request_answered(worker, message);
         break;
+    case WIRE_GRANT:
+        job_request_granted(worker, message);
+        break;
     case WIRE_SESSION_KILL:
         wire_text_close(message->body.reply.text);
         job_killed_by_worker(worker, (uint32_t)message->header.session, message->body.reply.text);

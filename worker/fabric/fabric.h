@@ -148,5 +148,12 @@ int verbs_link_carry(struct link *link, int socket);
  */
 int verbs_region_add(struct region *region, char *text, size_t text_size);
 void verbs_region_remove(struct region *region);
+/* Private memory: what its job needs to register it itself. `*fd` stays ours. TS_OK, or
+ * TS_ERR_UNSUPPORTED, TS_ERR_DENIED with text. */
+int verbs_region_grant(const struct region *region, struct proto_grant *grant, int *fd, char *text,
+                       size_t text_size);
+/* What came of it. TS_OK, TS_ERR_INVALID, TS_ERR_EXISTS, TS_ERR_NO_MEMORY. */
+int verbs_region_keys(struct region *region, const struct proto_keys *keys, char *text,
+                      size_t text_size);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shm/err.h"
+#include "shm/uverbs.h"
 #include "worker/fabric/verbs/nic.h"
 
 #define GIDS_READ 256 /* of a port's table */
@@ -217,6 +218,7 @@ int verbs_device_open(struct verbs_nic *nic, const char *name, char *text, size_
     if (rc != TS_OK)
         goto err_close;
     nic->pd = ibv_alloc_pd(nic->device);
+    nic->driver = uverbs_driver_find(nic->device->cmd_fd);
     if (nic->pd != NULL)
         return TS_OK;
     snprintf(text, text_size, "%s: no protection domain: %s", nic->name, strerror(errno));

@@ -48,7 +48,7 @@ void verbs_move_start(struct verbs_link *link, struct transfer *transfer,
     move->remote_offset = remote_offset;
     move->length = transfer->length;
     move->fused = transfer->announced && link->notify != NULL &&
-                  transfer->length <= link->nic->worker->config.rdma.notify_inline;
+                  transfer->length <= link->nic->worker->config.rdma.fused_max;
     transfer->progress = move;
     list_append(&link->moves, &move->link);
     link_wake(&link->link);

@@ -10,13 +10,14 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "shm/uverbs.h"
 #include "worker/control.h"
 #include "worker/fabric/verbs/link.h"
 #include "worker/fabric/verbs/registrar.h"
 
 #define MR_INLINE (4u * 1024u * 1024u) /* up to here the loop registers by itself: some ms */
 
-static unsigned mr_access(const struct region *region)
+unsigned verbs_mr_access(const struct region *region)
 {
     unsigned access = IBV_ACCESS_RELAXED_ORDERING;
 
@@ -33,15 +34,19 @@ static void mr_free(struct verbs_mr *mr)
 {
     struct counters_worker_stats *stats = mr->nic->worker->stats;
 
-    for (uint32_t i = 0; i < mr->count; i++)
-        if (mr->pieces[i] != NULL)
+    for (uint32_t i = 0; i < mr->count; i++) {
+        if (mr->pieces != NULL && mr->pieces[i] != NULL)
             ibv_dereg_mr(mr->pieces[i]);
+        if (mr->handles != NULL)
+            (void)uverbs_mr_deregister(mr->nic->device->cmd_fd, mr->nic->driver, mr->handles[i]);
+    }
     if (mr->ready)
         atomic_count(&stats->pinned_bytes, (uint64_t)-mr->length);
     if (mr->mapping != NULL)
         munmap(mr->mapping, mr->mapping_size);
     list_remove(&mr->member);
     free(mr->pieces);
+    free(mr->handles);
     free(mr->lkeys);
     free(mr->rkeys);
     free(mr);
@@ -55,7 +60,7 @@ static struct verbs_mr *mr_find(const struct verbs_nic *nic, const struct region
 
         if (mr->inode == file->st_ino && mr->device == file->st_dev &&
             mr->offset == region->memory.fd_offset && mr->length == region->memory.length &&
-            mr->access == mr_access(region) && !mr->failed)
+            mr->access == verbs_mr_access(region) && !mr->failed)
             return mr;
     }
     return NULL;
@@ -79,34 +84,45 @@ static int mr_map(struct verbs_mr *mr, const struct region *region)
     return TS_OK;
 }
 
-static struct verbs_mr *mr_new(struct verbs_nic *nic, const struct region *region,
-                               const struct stat *file)
+struct verbs_mr *verbs_mr_new(struct verbs_nic *nic, const struct region *region)
 {
     struct verbs_mr *mr = calloc(1, sizeof(*mr));
-    uint64_t count = (region->memory.length + VERBS_PIECE - 1) >> VERBS_PIECE_SHIFT;
+    uint64_t count = ((region->memory.length - 1) >> VERBS_PIECE_SHIFT) + 1;
 
     if (mr == NULL)
         return NULL;
     mr->nic = nic;
-    mr->device = file->st_dev;
-    mr->inode = file->st_ino;
-    mr->offset = region->memory.fd_offset;
     mr->length = region->memory.length;
-    mr->access = mr_access(region);
+    mr->access = verbs_mr_access(region);
     list_init(&mr->member);
     list_init(&mr->work);
     list_init(&mr->regions);
-    mr->pieces = calloc(count, sizeof(struct ibv_mr *));
     mr->lkeys = calloc(count, sizeof(uint32_t));
     mr->rkeys = calloc(count, sizeof(uint32_t));
-    if (mr->pieces == NULL || mr->lkeys == NULL || mr->rkeys == NULL || count > FRAME_KEYS_MAX ||
-        mr_map(mr, region) != TS_OK) {
+    if (mr->lkeys == NULL || mr->rkeys == NULL || count > FRAME_KEYS_MAX) {
         mr_free(mr);
         return NULL;
     }
     mr->count = (uint32_t)count;
     list_append(&nic->mrs, &mr->member);
     return mr;
+}
+
+static struct verbs_mr *mr_new_file(struct verbs_nic *nic, const struct region *region,
+                                    const struct stat *file)
+{
+    struct verbs_mr *mr = verbs_mr_new(nic, region);
+
+    if (mr == NULL)
+        return NULL;
+    mr->device = file->st_dev;
+    mr->inode = file->st_ino;
+    mr->offset = region->memory.fd_offset;
+    mr->pieces = calloc(mr->count, sizeof(struct ibv_mr *));
+    if (mr->pieces != NULL && mr_map(mr, region) == TS_OK)
+        return mr;
+    mr_free(mr);
+    return NULL;
 }
 
 void verbs_mr_register(struct verbs_mr *mr)
@@ -181,7 +197,7 @@ int verbs_region_add(struct region *region, char *text, size_t text_size)
     }
     mr = mr_find(nic, region, &file);
     if (mr == NULL) {
-        mr = mr_new(nic, region, &file);
+        mr = mr_new_file(nic, region, &file);
         if (mr == NULL) {
             snprintf(text, text_size, "no memory or address space for a region of %llu bytes",
                      (unsigned long long)region->memory.length);

@@ -30,7 +30,12 @@ struct verbs_mr {
     uint32_t count;
     uint32_t *lkeys, *rkeys;
     struct ibv_mr **pieces;
+    uint32_t *handles; /* instead of pieces: registered by the job */
 };
+
+/* Without memory behind it yet. NULL: no memory, or more than FRAME_KEYS_MAX pieces. */
+struct verbs_mr *verbs_mr_new(struct verbs_nic *nic, const struct region *region);
+unsigned verbs_mr_access(const struct region *region);
 
 /* How to reach `offset` of the region: key, address, and bytes up to the end of that piece.
  * TS_OK, TS_AGAIN while it is being registered, TS_ERR_UNSUPPORTED when it is not. */

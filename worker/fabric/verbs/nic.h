@@ -58,6 +58,7 @@ struct verbs_nic {
     uint8_t port;
     struct ibv_port_attr port_attr;
     struct ibv_pd *pd;
+    uint32_t driver; /* of the kernel, for registration by jobs; UVERBS_DRIVER_NONE */
     struct verbs_gid gid[HANDSHAKE_GIDS];
     uint32_t gid_count;
 
@@ -76,6 +77,7 @@ struct verbs_nic {
     struct list links;                         /* struct verbs_link.member */
     struct list mrs;                           /* struct verbs_mr.member */
     struct verbs_register *registrar;
+    bool polling;
     bool port_down; /* as the last event said */
 };
 

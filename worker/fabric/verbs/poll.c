@@ -147,5 +147,14 @@ static int queue_poll(struct verbs_nic *nic, struct verbs_cq *cq)
 
 int verbs_poll_once(struct verbs_nic *nic)
 {
-    return queue_poll(nic, &nic->data_cq) + queue_poll(nic, &nic->notify_cq);
+    int done;
+
+    /* A completion's handler may end up here: what it would take belongs behind the batch that its
+     * caller is still working on. */
+    if (nic->polling)
+        return 0;
+    nic->polling = true;
+    done = queue_poll(nic, &nic->data_cq) + queue_poll(nic, &nic->notify_cq);
+    nic->polling = false;
+    return done;
 }

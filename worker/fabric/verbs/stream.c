@@ -290,7 +290,9 @@ static int packet_take(struct verbs_link *link, const uint8_t *bytes, uint32_t s
     stream->credits += head.credits;
     if (stream->credits > stream->peer_window)
         return TS_ERR_PROTOCOL;
-    stream->owed++;
+    *why = "more packets than it had credit for";
+    if (++stream->owed > stream->window)
+        return TS_ERR_PROTOCOL;
     *why = "a broken frame";
     bytes += sizeof(head);
     left = head.length;

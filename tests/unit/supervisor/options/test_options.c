@@ -80,6 +80,7 @@ static const struct sample samples[] = {
     {"rdma.retries", "0", "7", "0..6"},
     {"rdma.rnr_retries", "7", "8", "0..7"},
     {"rdma.traffic_class", "106", "256", "0..255"},
+    {"rdma.trust_uids", "1000,1001", "root", "numbers with commas"},
     {"notify.fused_max", "0", "17M", "0..16M"},
     {"notify-native", "false", "yes", "0, 1, true or false"},
     {"notify-oob-fallback", "true", "2", "0, 1, true or false"},
