@@ -96,6 +96,7 @@ static void pair_fill(const struct scope *scope, const struct draft_pair *draft,
         const struct scope_nic *nic = &scope->nic[draft->nic];
         const struct topology_port *port = &topology->device[nic->device].port[nic->port];
         memcpy(pair->nic, nic->name, sizeof(pair->nic));
+        snprintf(pair->fabric, sizeof(pair->fabric), "verbs");
         snprintf(pair->port, sizeof(pair->port), "%s", topology_port_state_name(port->state));
         memcpy(pair->link, port->link, sizeof(pair->link));
     }

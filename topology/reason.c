@@ -96,7 +96,6 @@ static void port_explain(const struct scope *scope, const struct draft_pair *pai
                  device->port[nic->port].state == TOPOLOGY_PORT_UNKNOWN
                      ? "of unknown state"
                      : topology_port_state_name(device->port[nic->port].state));
-    line_add(line, "over tcp: this tesup has no verbs");
 }
 
 /* The network interface that is nearest to the GPU, for what it is worth: the kernel's routes say

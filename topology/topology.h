@@ -95,7 +95,7 @@ struct topology_pair {
     char name[TOPOLOGY_LABEL_MAX]; /* "mlx5_0+44:00.0", "mlx5_0", "tcp+44:00.0", "tcp@node0" */
     char nic[TOPOLOGY_LABEL_MAX];  /* "" none; with ":2" for a port of a NIC with several */
     char gpu[TOPOLOGY_LABEL_MAX];  /* bus id, "" none */
-    char fabric[16];               /* "tcp" */
+    char fabric[16];               /* "verbs" with a NIC, else "tcp" */
     char port[16];                 /* state of the NIC's port: "active", …; "" no NIC */
     char link[16];                 /* its link layer; "" no NIC, or unknown */
     enum topology_distance distance;

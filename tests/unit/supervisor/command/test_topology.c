@@ -142,7 +142,7 @@ static void json_pairs_have_devices(void **state)
     text_check(pair, "distance", "PIX");
     number_check(pair, "numa_node", 1);
     text_check(pair, "cpus", "8");
-    text_check(pair, "fabric", "tcp");
+    text_check(pair, "fabric", "verbs");
     text_check(pair, "port", "active");
     text_check(pair, "link", "InfiniBand");
     assert_non_null(strstr(json_string_value(json_object_get(pair, "reason")), "nearest NIC"));
