@@ -27,6 +27,7 @@
 static const char daemon_program[] = TESUP_BIN_DIR "/tesup";
 static char directory[sizeof(DIRECTORY_FORM)];
 static pid_t running[RUNNING_MAX]; /* what a failed test must not leave behind */
+static unsigned spawned;
 
 static void running_change(pid_t from, pid_t to)
 {
@@ -128,14 +129,30 @@ int daemon_test_teardown(void **state)
     return 0;
 }
 
+/* One worker; in the test VM, where TESUP_TEST_FABRIC is "verbs", each daemon is one of RDMA
+ * instead, by turns with the one and the other device. */
+static size_t fabric_words(char *argv[WORDS_MAX], size_t first, size_t count)
+{
+    const char *fabric = getenv("TESUP_TEST_FABRIC");
+
+    const char *value = spawned % 2 == 0 ? "rxe0" : "rxe1";
+
+    argv[count++] = (char *)(fabric ? "--exclude" : "--workers");
+    argv[count++] = (char *)(fabric ? value : "1");
+    for (size_t i = first; fabric && i + 1 < count; i++)
+        if (strcmp(argv[i], "--fabric") == 0)
+            argv[i + 1] = (char *)fabric;
+    return count;
+}
+
 /* The child's side: the words of the command line, then exec. */
 static _Noreturn void serve_exec(const struct daemon *daemon, const char *program,
                                  const char *options, int output)
 {
     char key[DAEMON_PATH], log[DAEMON_PATH], copy[512];
-    const char *fixed[] = {
-        program,         "serve",   "--foreground", "--name",      daemon->name, "--peer-key", key,
-        "--runtime-dir", directory, "--listen",     "127.0.0.1:0", "--workers",  "1"};
+    const char *fixed[] = {program,      "serve", "--foreground",  "--name",  daemon->name,
+                           "--peer-key", key,     "--runtime-dir", directory, "--listen",
+                           "127.0.0.1:0"};
     const size_t fixed_count = sizeof(fixed) / sizeof(fixed[0]);
     char *argv[WORDS_MAX] = {NULL};
     char *rest = NULL;
@@ -146,9 +163,10 @@ static _Noreturn void serve_exec(const struct daemon *daemon, const char *progra
     snprintf(copy, sizeof(copy), "%s", options);
     for (; count < fixed_count; count++)
         argv[count] = (char *)fixed[count]; /* exec does not change them */
-    for (char *word = strtok_r(copy, " ", &rest); word && count < WORDS_MAX - 1;
+    for (char *word = strtok_r(copy, " ", &rest); word && count < WORDS_MAX - 3;
          word = strtok_r(NULL, " ", &rest))
         argv[count++] = word;
+    count = fabric_words(argv, fixed_count, count);
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (fd < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
@@ -197,6 +215,7 @@ int daemon_spawn(struct daemon *daemon, const char *program, const char *name, c
     assert_true(pid >= 0);
     if (pid == 0)
         serve_exec(daemon, program, options, output[1]);
+    spawned++;
     daemon->pid = pid; /* not before: `daemon` may be shared with the child */
     running_change(0, pid);
     close(output[1]);

@@ -100,6 +100,9 @@ void verbs_stream_on_packet(struct verbs_link *link, const uint8_t *bytes, uint3
 
 /* move.c */
 #define VERBS_SLICE (1024u * 1024u)
+/* Bytes under way on one data QP: fills any path there is (400 Gb/s for 160 us), and is what a
+ * cancel or a small transfer waits for at most. */
+#define VERBS_FLIGHT (8u * 1024u * 1024u)
 struct verbs_move {
     struct list link;
     struct verbs_link *owner;

@@ -85,7 +85,7 @@ static struct verbs_qp *move_queue(struct verbs_link *link, const struct verbs_m
     for (uint32_t i = 0; i < link->data_count; i++) {
         struct verbs_qp *qp = link->data[(link->data_next + i) % link->data_count];
 
-        if (verbs_qp_room(qp) == 0)
+        if (verbs_qp_room(qp) == 0 || qp->flying >= VERBS_FLIGHT)
             continue;
         link->data_next = (link->data_next + i + 1) % link->data_count;
         return qp;

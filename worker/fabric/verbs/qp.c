@@ -201,10 +201,12 @@ static void entry_retire(struct verbs_qp *qp, int status)
     qp->tail++;
     if (entry->read)
         qp->reads--;
-    if (entry->kind == VERBS_POSTED_PACKET)
+    if (entry->kind == VERBS_POSTED_PACKET) {
         verbs_pool_give(&qp->nic->send, entry->buffer);
-    else
+    } else {
+        qp->flying -= entry->length;
         verbs_move_on_done(entry->move, entry->length, status);
+    }
     if (status == TS_OK)
         verbs_link_linked(qp->link); /* the path carries */
 }
@@ -250,6 +252,8 @@ struct ibv_send_wr *verbs_qp_stage(struct verbs_qp *qp, const struct verbs_poste
     qp->entry[at] = *entry;
     if (entry->read)
         qp->reads++;
+    if (entry->kind == VERBS_POSTED_SLICE)
+        qp->flying += entry->length;
     qp->head++;
     qp->staged++;
     return wr;
