@@ -59,6 +59,7 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(rdma_sent),
     FIELD(rdma_received),
     FIELD(rdma_no_credit),
+    FIELD(rdma_aside),
     FIELD(rdma_events),
     FIELD(rdma_errors),
 };

@@ -125,6 +125,8 @@ struct counters_worker_stats {
     _Atomic uint64_t rdma_work_requests, rdma_doorbells;
     _Atomic uint64_t rdma_sent, rdma_received; /* completions of either kind */
     _Atomic uint64_t rdma_no_credit;           /* times a packet had to wait for a buffer */
+    _Atomic uint64_t
+        rdma_aside; /* transfers over TCP: one side's device does not know the memory */
     _Atomic uint64_t rdma_events, rdma_errors; /* asynchronous ones; failed work requests */
 };
 

@@ -181,6 +181,8 @@ void transfer_on_posted(struct transfer *transfer)
 {
     struct request *request = list_entry(transfer, struct request, transfer);
 
+    if (transfer->aside)
+        return; /* its stream is not the notifications': they wait for its end */
     request->posted = true;
     if (request->notify_pending)
         request_try_notify(request);
@@ -246,6 +248,7 @@ void request_resume(struct request *request)
         return;
     }
     transfer->announced = request->notify_pending;
+    transfer->aside = false;
     transfer->open = request->remote->open;
     transfer->endpoint = endpoint;
     transfer->wire = table_add(&endpoint->wire, transfer);

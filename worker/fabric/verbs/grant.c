@@ -49,7 +49,7 @@ static int keys_refused(const struct region *region, int error)
 
     worker_error(worker, &worker->job_limit,
                  "process %u cannot register its private memory with %s: %s (its memlock limit; or "
-                 "use tesup_mem_alloc): over RDMA that region will be refused",
+                 "use tesup_mem_alloc): that region moves by TCP",
                  region->session->pid, worker->verbs->name, strerror(error));
     return TS_OK;
 }

@@ -182,6 +182,8 @@ static void import_settle(struct verbs_link *link, struct verbs_import *import, 
         free(wait);
         if (status == TS_OK)
             import_use(link, import, transfer);
+        else if (status == TS_ERR_UNSUPPORTED)
+            verbs_link_post_aside(link, transfer); /* the owner's device does not know it */
         else
             transfer_on_done(transfer, status, 0);
     }

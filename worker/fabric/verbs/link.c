@@ -55,27 +55,45 @@ static int verbs_send(struct link *base, const struct frame *frame, const void *
     return verbs_stream_send(link, &copy, part1, size1, part2, size2);
 }
 
-static void verbs_post(struct link *link, struct transfer *transfer)
+void verbs_link_post_aside(struct verbs_link *link, struct transfer *transfer)
 {
-    verbs_key_post(verbs_of(link), transfer);
+    atomic_count(&link->nic->worker->stats->rdma_aside, 1);
+    transfer->aside = true;
+    link->carrier->ops->post(link->carrier, transfer);
+}
+
+static void verbs_post(struct link *base, struct transfer *transfer)
+{
+    struct verbs_link *link = verbs_of(base);
+
+    if (verbs_mr_is_known(transfer->local))
+        verbs_key_post(link, transfer);
+    else
+        verbs_link_post_aside(link, transfer);
 }
 
 static void verbs_cancel(struct link *base, struct transfer *transfer)
 {
     struct verbs_link *link = verbs_of(base);
 
-    if (transfer->progress != NULL)
+    if (transfer->aside)
+        link->carrier->ops->cancel(link->carrier, transfer);
+    else if (transfer->progress != NULL)
         verbs_move_stop(transfer->progress, TS_ERR_CANCELLED);
     else if (verbs_key_unwait(link, transfer))
         transfer_on_done(transfer, TS_ERR_CANCELLED, 0);
 }
 
-static void verbs_forget(struct link *link, struct transfer *transfer)
+static void verbs_forget(struct link *base, struct transfer *transfer)
 {
-    if (transfer->progress != NULL)
+    struct verbs_link *link = verbs_of(base);
+
+    if (transfer->aside)
+        link->carrier->ops->forget(link->carrier, transfer);
+    else if (transfer->progress != NULL)
         verbs_move_forget(transfer->progress);
     else
-        verbs_key_unwait(verbs_of(link), transfer);
+        verbs_key_unwait(link, transfer);
 }
 
 static int verbs_do_work(struct link *base)
@@ -117,9 +135,12 @@ static void verbs_flush(struct link *base)
         link->carrier->ops->do_work(link->carrier);
 }
 
-static void verbs_revoke(struct link *link, struct region *region)
+static void verbs_revoke(struct link *base, struct region *region)
 {
-    verbs_key_revoke(verbs_of(link), region);
+    struct verbs_link *link = verbs_of(base);
+
+    verbs_key_revoke(link, region);
+    link->carrier->ops->revoke(link->carrier, region);
 }
 
 int verbs_on_frame(struct link *base, const struct frame *frame, const uint8_t *payload)

@@ -82,6 +82,8 @@ static inline struct verbs_link *verbs_of(struct link *link)
 }
 
 /* link.c */
+/* One side's device does not know the memory: the transfer goes over the socket beside. */
+void verbs_link_post_aside(struct verbs_link *link, struct transfer *transfer);
 void verbs_link_fail(struct verbs_link *link, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int verbs_on_frame(struct link *link, const struct frame *frame, const uint8_t *payload);

@@ -157,24 +157,40 @@ static void mr_explain(const struct verbs_mr *mr, char *text, size_t text_size)
              mr->nic->attr.max_mr);
 }
 
+/* Kernels before 6.2 register no file that is open for reading only, as they write to what they
+ * pin. Such a region goes over the socket beside the queue pairs, which is said; all else is an
+ * error. */
+static int mr_refusal(const struct verbs_mr *mr, char *text, size_t text_size)
+{
+    struct worker *worker = mr->nic->worker;
+
+    mr_explain(mr, text, text_size);
+    if (mr->error != EFAULT || (mr->access & IBV_ACCESS_LOCAL_WRITE) != 0)
+        return TS_ERR_NO_MEMORY;
+    worker_error(worker, &worker->job_limit, "%s takes no read-only file: it moves by TCP",
+                 mr->nic->name);
+    return TS_OK;
+}
+
 /* Whoever waited for it goes on, or hears why not. */
 void verbs_mr_on_registered(struct verbs_mr *mr)
 {
     struct worker *worker = mr->nic->worker;
     char text[PROTO_TEXT_MAX] = "";
+    int status = TS_OK;
 
     mr->ready = mr->error == 0;
     mr->failed = !mr->ready;
     if (mr->ready)
         atomic_count(&worker->stats->pinned_bytes, mr->length);
     else
-        mr_explain(mr, text, sizeof(text));
+        status = mr_refusal(mr, text, sizeof(text));
     mr->settling = true;
     list_each (node, following, &mr->regions) {
         struct region *region = list_entry(node, struct region, mr_node);
 
         if (region->registering)
-            region_on_registered(region, mr->ready ? TS_OK : TS_ERR_NO_MEMORY, text);
+            region_on_registered(region, status, status != TS_OK ? text : "");
     }
     mr->settling = false;
     list_each (other, next, &mr->nic->links) {
@@ -187,6 +203,7 @@ int verbs_region_add(struct region *region, char *text, size_t text_size)
     struct verbs_nic *nic = region->worker->verbs;
     struct verbs_mr *mr;
     struct stat file;
+    int rc;
 
     list_init(&region->mr_node);
     if (nic == NULL || region->memory.map == NULL)
@@ -216,9 +233,9 @@ int verbs_region_add(struct region *region, char *text, size_t text_size)
     list_append(&mr->regions, &region->mr_node);
     if (!mr->failed)
         return TS_OK;
-    mr_explain(mr, text, text_size);
+    rc = mr_refusal(mr, text, text_size);
     verbs_region_remove(region);
-    return TS_ERR_NO_MEMORY;
+    return rc;
 }
 
 void verbs_region_remove(struct region *region)

@@ -37,6 +37,12 @@ struct verbs_mr {
 struct verbs_mr *verbs_mr_new(struct verbs_nic *nic, const struct region *region);
 unsigned verbs_mr_access(const struct region *region);
 
+/* Is it registered with the device, or about to be? */
+static inline bool verbs_mr_is_known(const struct region *region)
+{
+    return region->mr != NULL && !region->mr->failed;
+}
+
 /* How to reach `offset` of the region: key, address, and bytes up to the end of that piece.
  * TS_OK, TS_AGAIN while it is being registered, TS_ERR_UNSUPPORTED when it is not. */
 int verbs_mr_local(const struct region *region, uint64_t offset, uint32_t *lkey, uint64_t *address,
