@@ -38,7 +38,9 @@ void rdma_start(struct daemon *daemon, const char *name, unsigned side, const ch
 {
     char words[256];
 
-    snprintf(words, sizeof(words), "--fabric verbs --exclude rxe%u %s", 1 - side, options);
+    /* Some tests kill a worker more often than operators would like. */
+    snprintf(words, sizeof(words), "--fabric verbs --exclude rxe%u --restart-max-deaths 1000 %s",
+             1 - side, options);
     daemon_start(daemon, name, words);
 }
 

@@ -10,8 +10,9 @@
 #define NOTE   2000u /* bytes */
 #define STREAM 400u  /* notifications to the job that drains */
 
-#define LARGEST 40u
-#define AHEAD   6u /* of them under way: more packets than a peer has buffers for */
+#define PAIRS  4u /* of jobs, each with AHEAD of the largest under way: 17 packets each */
+#define AHEAD  1u
+#define ROUNDS 10u
 
 static uint64_t rnr_sum(void)
 {
@@ -108,42 +109,51 @@ static void only_its_senders_wait(void **state)
     party_detach(&stuck_to);
 }
 
-/* As many as there are buffers for one peer, many times over, in both directions at once. */
+static void largest_submit(const struct party *from, tesup_remote_t remote)
+{
+    static uint8_t bytes[TESUP_NOTIFY_MAX];
+    struct tesup_request request = {
+        .op = TESUP_OP_NOTIFY, .remote = remote, .name = bytes, .name_len = sizeof(bytes)};
+
+    memset(bytes, 7, sizeof(bytes));
+    party_submit(from->channel, &request);
+}
+
+static void largest_expect(const struct party *from, const struct party *to)
+{
+    struct tesup_notification note = party_next(to->channel);
+
+    assert_int_equal(note.name_len, TESUP_NOTIFY_MAX);
+    party_verify_byte(note.name, note.name_len, 7, "the largest there is");
+    party_check(tesup_notify_release(to->channel), "release");
+    party_check(party_complete(from->channel).status, "notification");
+}
+
+/* More packets under way than a peer has buffers for, again and again, both ways at once. */
 static void no_receiver_is_ever_without_a_buffer(void **state)
 {
-    struct tesup_request there, back;
-    uint8_t bytes[TESUP_NOTIFY_MAX];
+    static struct ends ends[PAIRS];
+    tesup_remote_t back[PAIRS];
     uint64_t rnr = rnr_sum();
-    struct ends ends;
 
     (void)state;
-    memset(bytes, 7, sizeof(bytes));
-    ends_begin(&ends, 4096);
-    there = ends_request(&ends, TESUP_OP_NOTIFY, 0, NULL);
-    there.name = bytes;
-    there.name_len = sizeof(bytes);
-    back = there;
-    back.remote = party_open(&ends.right, tesup_segment_name(ends.left.session));
-    for (unsigned i = 0; i < LARGEST + AHEAD; i++) {
-        struct party *const parties[] = {&ends.right, &ends.left};
-
-        if (i < LARGEST) {
-            party_submit(ends.left.channel, &there);
-            party_submit(ends.right.channel, &back);
+    for (unsigned i = 0; i < PAIRS; i++) {
+        ends_begin(&ends[i], 4096);
+        back[i] = party_open(&ends[i].right, tesup_segment_name(ends[i].left.session));
+    }
+    for (unsigned round = 0; round < ROUNDS + AHEAD; round++) {
+        for (unsigned i = 0; i < PAIRS && round < ROUNDS; i++) {
+            largest_submit(&ends[i].left, ends[i].there);
+            largest_submit(&ends[i].right, back[i]);
         }
-        if (i < AHEAD)
-            continue;
-        for (int j = 0; j < 2; j++) {
-            struct tesup_notification note = party_next(parties[j]->channel);
-
-            assert_int_equal(note.name_len, sizeof(bytes));
-            party_verify_byte(note.name, note.name_len, 7, "the largest there is");
-            party_check(tesup_notify_release(parties[j]->channel), "release");
-            party_check(party_complete(parties[1 - j]->channel).status, "notification");
+        for (unsigned i = 0; i < PAIRS && round >= AHEAD; i++) {
+            largest_expect(&ends[i].left, &ends[i].right);
+            largest_expect(&ends[i].right, &ends[i].left);
         }
     }
     assert_int_equal(rnr_sum(), rnr);
-    ends_end(&ends);
+    for (unsigned i = 0; i < PAIRS; i++)
+        ends_end(&ends[i]);
 }
 
 int main(void)

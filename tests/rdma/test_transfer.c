@@ -104,9 +104,9 @@ static void by_address(void **state)
     party_check(party_do(ends.left.channel, &request).status, "by address");
     party_verify(ends.remote.bytes + 4099, 70000, 3, "by address");
     request.remote_offset = (uintptr_t)ends.remote.bytes + REGION - 69999;
-    party_expect(party_do(ends.left.channel, &request).status, TESUP_ERR_INVALID);
+    party_expect(party_do(ends.left.channel, &request).status, TESUP_ERR_NOT_FOUND);
     request.remote_offset = 4096;
-    party_expect(party_do(ends.left.channel, &request).status, TESUP_ERR_INVALID);
+    party_expect(party_do(ends.left.channel, &request).status, TESUP_ERR_NOT_FOUND);
 }
 
 static void a_batch_in_one_call(void **state)
