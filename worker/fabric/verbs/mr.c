@@ -147,6 +147,14 @@ static void mr_explain(const struct verbs_mr *mr, char *text, size_t text_size)
     struct rlimit limit = {0};
     char most[32] = "unlimited";
 
+    if (mr->error == EFAULT && (mr->access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+        /* ib_umem_get() of kernels before 6.2 asks for pages that it may write. */
+        snprintf(text, text_size,
+                 "%s cannot register %llu bytes that are read-only: kernels before 6.2 do not do "
+                 "that. Register a descriptor that was opened for reading and writing",
+                 mr->nic->name, (unsigned long long)mr->length);
+        return;
+    }
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur != RLIM_INFINITY)
         snprintf(most, sizeof(most), "%llu bytes", (unsigned long long)limit.rlim_cur);

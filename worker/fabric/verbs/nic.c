@@ -95,6 +95,13 @@ uint32_t verbs_window_reserve(struct verbs_nic *nic, char *text, size_t text_siz
     while (nic->receive.total < nic->window_reserved + window)
         if (receive_grow(nic, text, text_size) != TS_OK)
             return 0;
+    /* Who is promised buffers also needs one to answer from: better known now than at the first
+     * packet. */
+    if (nic->send.total == 0 && verbs_pool_grow(&nic->send) != TS_OK) {
+        snprintf(text, text_size, "%s: no send buffers: %s (memlock: LimitMEMLOCK=infinity)",
+                 nic->name, strerror(errno));
+        return 0;
+    }
     nic->window_reserved += window;
     return window;
 }

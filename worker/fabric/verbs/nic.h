@@ -70,6 +70,7 @@ struct verbs_nic {
 
     struct verbs_pool receive, send;
     uint32_t window_reserved; /* sum of the windows promised to peers */
+    bool send_short;          /* a link waits for a send buffer of others */
 
     struct verbs_slot *slots;
     uint32_t slot_count, slot_free;            /* slots made; where to look for a free one */

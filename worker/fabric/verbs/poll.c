@@ -145,6 +145,18 @@ static int queue_poll(struct verbs_nic *nic, struct verbs_cq *cq)
     return done;
 }
 
+/* Other links' completions gave buffers back: those who had none may have nothing of their own under
+ * way that would wake them. */
+static void send_buffers_share(struct verbs_nic *nic)
+{
+    if (!nic->send_short || nic->send.free_count == 0)
+        return;
+    nic->send_short = false;
+    list_each (node, following, &nic->links) {
+        link_wake(&list_entry(node, struct verbs_link, member)->link);
+    }
+}
+
 int verbs_poll_once(struct verbs_nic *nic)
 {
     int done;
@@ -156,5 +168,6 @@ int verbs_poll_once(struct verbs_nic *nic)
     nic->polling = true;
     done = queue_poll(nic, &nic->data_cq) + queue_poll(nic, &nic->notify_cq);
     nic->polling = false;
+    send_buffers_share(nic);
     return done;
 }

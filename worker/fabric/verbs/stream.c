@@ -56,8 +56,10 @@ static bool packet_open(struct verbs_link *link)
     if (verbs_qp_room(link->notify) == 0)
         return false; /* a completion wakes the link */
     stream->open = verbs_pool_take(&link->nic->send);
-    if (stream->open == NULL)
+    if (stream->open == NULL) {
+        link->nic->send_short = true; /* buffers that come back wake the link */
         return false;
+    }
     stream->credits--;
     stream->open_used = 0;
     return true;
