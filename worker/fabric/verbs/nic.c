@@ -23,9 +23,10 @@ int verbs_receive_post(struct verbs_nic *nic, const struct verbs_qp *qp,
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t)buffer->bytes, .length = VERBS_BUFFER_SIZE, .lkey = buffer->lkey};
-    struct ibv_recv_wr *bad, wr = {.wr_id = verbs_wr_id(VERBS_WR_RECEIVE, 0, buffer->index),
-                                   .sg_list = &sge,
-                                   .num_sge = 1};
+    struct ibv_recv_wr *bad,
+        wr = {.wr_id = verbs_wr_id(VERBS_WR_RECEIVE, buffer->generation, buffer->index),
+              .sg_list = &sge,
+              .num_sge = 1};
 
     errno = nic->srq != NULL ? ibv_post_srq_recv(nic->srq, &wr, &bad)
                              : ibv_post_recv(qp->qp, &wr, &bad);
@@ -55,8 +56,11 @@ void verbs_receive_reclaim(struct verbs_nic *nic, uint32_t slot)
     for (uint32_t i = 0; i < nic->receive.total; i++) {
         struct verbs_buffer *buffer = verbs_pool_at(&nic->receive, i);
 
-        if (buffer->owner == slot)
-            verbs_pool_give(&nic->receive, buffer);
+        if (buffer->owner != slot)
+            continue;
+        /* A completion of it that is still to come must not give it back once more. */
+        buffer->generation = (buffer->generation + 1) & VERBS_GENERATION_MASK;
+        verbs_pool_give(&nic->receive, buffer);
     }
 }
 

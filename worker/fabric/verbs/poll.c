@@ -100,9 +100,11 @@ static void repost(struct verbs_nic *nic, struct verbs_buffer *buffer, const str
         verbs_pool_give(&nic->receive, buffer);
         return;
     }
-    if (verbs_receive_post(nic, qp, buffer) != 0)
-        worker_error(nic->worker, &nic->worker->peer_limit, "%s: cannot post a receive buffer: %s",
-                     nic->name, strerror(errno));
+    if (verbs_receive_post(nic, qp, buffer) == TS_OK)
+        return;
+    worker_error(nic->worker, &nic->worker->peer_limit, "%s: cannot post a receive buffer: %s",
+                 nic->name, strerror(errno));
+    verbs_pool_give(&nic->receive, buffer); /* the next window that is promised posts it */
 }
 
 static void on_completion(struct verbs_nic *nic, const struct ibv_wc *wc)
@@ -115,7 +117,7 @@ static void on_completion(struct verbs_nic *nic, const struct ibv_wc *wc)
         return;
     case VERBS_WR_RECEIVE:
         buffer = verbs_pool_at(&nic->receive, (uint32_t)wc->wr_id);
-        if (buffer == NULL) {
+        if (buffer == NULL || buffer->generation != ((wc->wr_id >> 32) & VERBS_GENERATION_MASK)) {
             stale(nic);
             return;
         }
