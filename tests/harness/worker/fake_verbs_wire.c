@@ -55,7 +55,10 @@ void fake_cq_check(const struct fake_cq *cq)
     for (unsigned i = 0; i < cq->count; i++) {
         const struct fake_qp *qp = qp_of_serial(nic, cq->ring[i].serial);
 
-        most += qp == NULL || (qp->qp.srq != NULL && cq->ring[i].retires == 0);
+        if (qp == NULL)
+            most += !nic->seen.silent; /* nobody could have taken them */
+        else
+            most += qp->qp.srq != NULL && cq->ring[i].retires == 0;
     }
     fake_require(most <= (unsigned)cq->cq.cqe, "a completion queue that could overrun");
 }
