@@ -88,8 +88,8 @@ static unsigned objects_count(const char *kind, pid_t pid)
     list = json_loads(command.out, 0, NULL);
     if (list == NULL)
         fail_msg("`%s` said: %s", words, command.out);
-    json_array_foreach(list, index, object)
-        count += json_integer_value(json_object_get(object, "pid")) == (json_int_t)pid;
+    json_array_foreach(list, index, object) count +=
+        json_integer_value(json_object_get(object, "pid")) == (json_int_t)pid;
     json_decref(list);
     return count;
 }

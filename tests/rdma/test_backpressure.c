@@ -1,5 +1,5 @@
-/* A job that does not drain its mailbox stops only those who send to it: others on the same endpoint
- * flow on, and no packet ever meets a receiver without a buffer (RNR). */
+/* A job that does not drain its mailbox stops only those who send to it: others on the same
+ * endpoint flow on, and no packet ever meets a receiver without a buffer (RNR). */
 #include "tests/harness/test.h"
 
 #include <stdio.h>

@@ -69,8 +69,7 @@ static void forty_jobs_share_one_endpoint(void **state)
         party_attach(&many[i].left, rdma_site.left, NULL);
         party_attach(&many[i].right, rdma_site.right, NULL);
         party_region_create(&many[i].left, PARTY_MEMORY_ALLOC, BLOCK, READ_WRITE, &many[i].local);
-        party_region_create(&many[i].right, PARTY_MEMORY_ALLOC, BLOCK, READ_WRITE,
-                            &many[i].remote);
+        party_region_create(&many[i].right, PARTY_MEMORY_ALLOC, BLOCK, READ_WRITE, &many[i].remote);
         many[i].there = party_open(&many[i].left, tesup_segment_name(many[i].right.session));
     }
     round_run(many, 0);

@@ -152,7 +152,8 @@ static void *caller_run(void *argument)
     struct party party;
 
     party_attach(&party, rdma_site.left, NULL);
-    caller->code = tesup_segment_open(party.session, tesup_segment_name(ends.right.session), &remote);
+    caller->code =
+        tesup_segment_open(party.session, tesup_segment_name(ends.right.session), &remote);
     party_detach(&party);
     return NULL;
 }

@@ -65,12 +65,22 @@ static void bytes_expect(const uint8_t *bytes, uint32_t name_len, uint32_t msg_l
  * largest there is, which needs seventeen. */
 static void any_bytes_of_any_length(void **state)
 {
-    static const uint32_t lengths[][2] = {{0, 0},       {1, 0},    {0, 1},
-                                          {8, 56},      {3, 1000}, {16, 3984},
-                                          {16, 3999},   {16, 4000}, {16, 4001},
-                                          {16, 4064},   {16, 4080}, {255, 8192},
-                                          {4096, 4096}, {TESUP_NOTIFY_MAX, 0},
-                                          {0, TESUP_NOTIFY_MAX},   {28, TESUP_NOTIFY_MAX - 28}};
+    static const uint32_t lengths[][2] = {{0, 0},
+                                          {1, 0},
+                                          {0, 1},
+                                          {8, 56},
+                                          {3, 1000},
+                                          {16, 3984},
+                                          {16, 3999},
+                                          {16, 4000},
+                                          {16, 4001},
+                                          {16, 4064},
+                                          {16, 4080},
+                                          {255, 8192},
+                                          {4096, 4096},
+                                          {TESUP_NOTIFY_MAX, 0},
+                                          {0, TESUP_NOTIFY_MAX},
+                                          {28, TESUP_NOTIFY_MAX - 28}};
     static uint8_t bytes[TESUP_NOTIFY_MAX + 1];
     struct tesup_request request = {.op = TESUP_OP_NOTIFY,
                                     .remote = ends.there,
@@ -87,8 +97,7 @@ static void any_bytes_of_any_length(void **state)
         for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
             bytes_expect(bytes, lengths[i][0], lengths[i][1]);
     }
-    party_expect(tesup_submit(ends.left.channel, &request, 1, NULL, &accepted),
-                 TESUP_ERR_TOO_LONG);
+    party_expect(tesup_submit(ends.left.channel, &request, 1, NULL, &accepted), TESUP_ERR_TOO_LONG);
     assert_int_equal(accepted, 0);
     bytes_expect(bytes, 5, 6);
 }

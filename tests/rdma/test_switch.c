@@ -39,8 +39,7 @@ static void notes_expect(const struct party *from, const struct party *to, int e
 {
     static uint8_t bytes[MIB];
     struct tesup_request request = {.op = TESUP_OP_NOTIFY,
-                                    .remote =
-                                        party_open(from, tesup_segment_name(to->session)),
+                                    .remote = party_open(from, tesup_segment_name(to->session)),
                                     .name = bytes};
     static const uint32_t lengths[] = {3, LARGE, 3};
 
@@ -176,10 +175,8 @@ static void long_ones_need_the_fallback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON(native_by_default),
-        ON(off_means_tcp_whatever_the_fallback_says),
-        ON(peer_without_is_refused),
-        ON(peer_without_is_reached_by_tcp_when_allowed),
+        ON(native_by_default),           ON(off_means_tcp_whatever_the_fallback_says),
+        ON(peer_without_is_refused),     ON(peer_without_is_reached_by_tcp_when_allowed),
         ON(long_ones_need_the_fallback),
     };
 

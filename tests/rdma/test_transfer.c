@@ -60,11 +60,9 @@ static void length_expect(uint64_t length, uint64_t from, uint64_t to)
 
 static void every_length_and_place(void **state)
 {
-    static const uint64_t lengths[] = {1,       2,           7,       63,          64,
-                                       65,      1023,        1024,    1025,        4095,
-                                       4096,    4097,        65535,   65536,       65537,
-                                       MIB - 1, MIB,         MIB + 1, 3 * MIB + 5, 8 * MIB,
-                                       16 * MIB, 64 * MIB};
+    static const uint64_t lengths[] = {
+        1,    2,     7,     63,    64,      65,  1023,    1024,        1025,    4095,     4096,
+        4097, 65535, 65536, 65537, MIB - 1, MIB, MIB + 1, 3 * MIB + 5, 8 * MIB, 16 * MIB, 64 * MIB};
 
     (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
@@ -169,8 +167,8 @@ static void both_ways_at_once(void **state)
 {
     struct tesup_request out = ends_request(&ends, TESUP_OP_WRITE, 8 * MIB, NULL);
     struct tesup_request back = {.op = TESUP_OP_WRITE,
-                                 .remote = party_open(&ends.right,
-                                                      tesup_segment_name(ends.left.session)),
+                                 .remote =
+                                     party_open(&ends.right, tesup_segment_name(ends.left.session)),
                                  .local_region = ends.remote.handle,
                                  .local_offset = 16 * MIB,
                                  .remote_region = ends.local.handle,
@@ -193,9 +191,12 @@ static void both_ways_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ON(every_length_and_place), ON(bytes_cross_from_device_to_device),
-        ON(by_address),             ON(a_batch_in_one_call),
-        ON(several_regions),        ON(both_ways_at_once),
+        ON(every_length_and_place),
+        ON(bytes_cross_from_device_to_device),
+        ON(by_address),
+        ON(a_batch_in_one_call),
+        ON(several_regions),
+        ON(both_ways_at_once),
     };
 
     return cmocka_run_group_tests(tests, rdma_group_setup, rdma_group_teardown);

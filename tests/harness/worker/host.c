@@ -41,6 +41,22 @@ struct proto_worker_config host_config(const char *name)
     return config;
 }
 
+struct proto_worker_config host_config_verbs(const char *name, const char *device)
+{
+    struct proto_worker_config config = host_config(name);
+
+    config.fabric = PROTO_FABRIC_VERBS;
+    config.notify_native = 1;
+    config.rdma = (struct proto_rdma){.gid_index = PROTO_GID_AUTO,
+                                      .data_qps = 1,
+                                      .timeout = 14,
+                                      .retries = 6,
+                                      .rnr_retries = 7,
+                                      .fused_max = 64 * 1024};
+    snprintf(config.device, sizeof(config.device), "%s", device);
+    return config;
+}
+
 static void hosts_put(struct host *old, struct host *new)
 {
     for (unsigned i = 0; i < HOSTS_MAX; i++) {
@@ -262,5 +278,34 @@ struct host_link host_link_local(struct host *a, struct host *b)
     link.b->link = local_half(link.b, pair[1], theirs, false);
     endpoint_handle(link.b, ENDPOINT_EVENT_LINKED, TS_OK, "");
     host_until(link.a->state == ENDPOINT_READY);
+    return link;
+}
+
+static struct link *verbs_half(struct endpoint *endpoint, bool initiator)
+{
+    char text[PROTO_TEXT_MAX] = "";
+
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
+    endpoint->link = verbs_link_prepare(endpoint, initiator, text, sizeof(text));
+    host_require(endpoint->link != NULL, text);
+    return endpoint->link;
+}
+
+struct host_link host_link_verbs(struct host *a, struct host *b)
+{
+    struct host_link link = {.a = host_endpoint(a, b->worker.config.name, 0xb0, HOST_NOTIFY_MAX),
+                             .b = host_endpoint(b, a->worker.config.name, 0xa0, HOST_NOTIFY_MAX)};
+    struct link *first = verbs_half(link.a, true), *second = verbs_half(link.b, false);
+    char text[PROTO_TEXT_MAX] = "";
+    int pair[2];
+
+    host_tcp_pair(pair);
+    host_require(verbs_link_answer(second, verbs_link_offer(first), text, sizeof(text)) == TS_OK,
+                 text);
+    host_require(verbs_link_carry(second, pair[1]) == TS_OK, "a carrier");
+    host_require(verbs_link_confirm(first, verbs_link_offer(second), text, sizeof(text)) == TS_OK,
+                 text);
+    host_require(verbs_link_carry(first, pair[0]) == TS_OK, "a carrier");
+    host_until(link.a->state == ENDPOINT_READY && link.b->state == ENDPOINT_READY);
     return link;
 }

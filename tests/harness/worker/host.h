@@ -39,6 +39,8 @@ void host_require(bool holds, const char *what);
 
 /* Small limits, fabric tcp, an address that nobody listens at. */
 struct proto_worker_config host_config(const char *name);
+/* The same with fabric verbs on a device. */
+struct proto_worker_config host_config_verbs(const char *name, const char *device);
 void host_start(struct host *host, const struct proto_worker_config *config);
 /* Lets all peers go. */
 void host_end_endpoints(struct host *host);
@@ -80,6 +82,8 @@ struct host_link {
 };
 struct host_link host_link_tcp(struct host *a, struct host *b);
 struct host_link host_link_local(struct host *a, struct host *b);
+/* Both hosts have a device; the second one answers. */
+struct host_link host_link_verbs(struct host *a, struct host *b);
 
 static inline uint64_t host_stat(const _Atomic uint64_t *counter)
 {

@@ -92,6 +92,7 @@ void job_region(struct job *job, uint32_t index, const struct proto_region *ask,
 
     region.handle = JOB_HANDLE(index);
     host_require(region_add(job->session, &region, fd, text, sizeof(text)) == TS_OK, text);
+    host_until(!job_region_of(job, index)->registering);
 }
 
 uint8_t *job_memory(struct job *job, uint32_t index, uint64_t length, uint32_t access)

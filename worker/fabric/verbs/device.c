@@ -194,8 +194,8 @@ static int port_choose(struct verbs_nic *nic, const char *name, uint32_t wanted,
         snprintf(nic->name, sizeof(nic->name), "%.40s port %u", name, port);
         return TS_OK;
     }
-    snprintf(text, text_size, "RDMA device %s: %s is active (ibv_devinfo, ip link)", name,
-             wanted != 0 ? "this port is not there or not" : "no port");
+    snprintf(text, text_size, "RDMA device %s: %s (ibv_devinfo, ip link)", name,
+             wanted != 0 ? "this port is not there or not active" : "no port is active");
     return TS_ERR_UNSUPPORTED;
 }
 
@@ -218,11 +218,13 @@ int verbs_device_open(struct verbs_nic *nic, const char *name, char *text, size_
     if (rc != TS_OK)
         goto err_close;
     nic->pd = ibv_alloc_pd(nic->device);
+    if (nic->pd == NULL) {
+        snprintf(text, text_size, "%s: no protection domain: %s", nic->name, strerror(errno));
+        rc = TS_ERR_SYSTEM;
+        goto err_close;
+    }
     nic->driver = uverbs_driver_find(nic->device->cmd_fd);
-    if (nic->pd != NULL)
-        return TS_OK;
-    snprintf(text, text_size, "%s: no protection domain: %s", nic->name, strerror(errno));
-    rc = TS_ERR_SYSTEM;
+    return TS_OK;
 
 err_close:
     ibv_close_device(nic->device);

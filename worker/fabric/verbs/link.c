@@ -1,5 +1,6 @@
 #include "worker/fabric/verbs/link.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,10 @@ static void link_drain(struct verbs_link *link)
         verbs_qp_stop(link->notify);
     while (!link_is_drained(link) && clock_now() < until)
         verbs_poll_once(link->nic);
-    verbs_poll_once(link->nic);
+    /* To the end, behind whatever others have in the queue: what is left in there of a QP that is
+     * gone would take an entry that its successor is promised. */
+    while (verbs_poll_once(link->nic) > 0 && clock_now() < until)
+        continue;
 }
 
 static void link_destroy_queues(struct verbs_link *link)
@@ -269,8 +273,13 @@ static void link_open_notify(struct verbs_link *link)
     link->stream.window = verbs_window_reserve(link->nic, text, sizeof(text));
     if (link->stream.window > 0)
         link->notify = verbs_qp_create(link, true, &rc, text, sizeof(text));
-    if (link->notify != NULL && link->nic->srq == NULL)
-        rc = verbs_receive_fill(link->nic, link->notify, link->stream.window);
+    if (link->notify != NULL && link->nic->srq == NULL &&
+        verbs_receive_fill(link->nic, link->notify, link->stream.window) != TS_OK) {
+        snprintf(text, sizeof(text), "%s: cannot post a receive buffer: %s", link->nic->name,
+                 strerror(errno));
+        verbs_qp_destroy(link->notify);
+        link->notify = NULL;
+    }
     if (link->notify != NULL)
         return;
     verbs_window_release(link->nic, link->stream.window);

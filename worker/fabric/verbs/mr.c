@@ -147,14 +147,6 @@ static void mr_explain(const struct verbs_mr *mr, char *text, size_t text_size)
     struct rlimit limit = {0};
     char most[32] = "unlimited";
 
-    if (mr->error == EFAULT && (mr->access & IBV_ACCESS_LOCAL_WRITE) == 0) {
-        /* ib_umem_get() of kernels before 6.2 asks for pages that it may write. */
-        snprintf(text, text_size,
-                 "%s cannot register %llu bytes that are read-only: kernels before 6.2 do not do "
-                 "that. Register a descriptor that was opened for reading and writing",
-                 mr->nic->name, (unsigned long long)mr->length);
-        return;
-    }
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur != RLIM_INFINITY)
         snprintf(most, sizeof(most), "%llu bytes", (unsigned long long)limit.rlim_cur);
@@ -165,9 +157,9 @@ static void mr_explain(const struct verbs_mr *mr, char *text, size_t text_size)
              mr->nic->attr.max_mr);
 }
 
-/* Kernels before 6.2 register no file that is open for reading only, as they write to what they
- * pin. Such a region goes over the socket beside the queue pairs, which is said; all else is an
- * error. */
+/* Kernels before 6.2 register no file that is open for reading only: ib_umem_get() asks for pages
+ * that it may write. Such a region goes over the socket beside the queue pairs, which is said; all
+ * else is an error. */
 static int mr_refusal(const struct verbs_mr *mr, char *text, size_t text_size)
 {
     struct worker *worker = mr->nic->worker;
@@ -175,7 +167,9 @@ static int mr_refusal(const struct verbs_mr *mr, char *text, size_t text_size)
     mr_explain(mr, text, text_size);
     if (mr->error != EFAULT || (mr->access & IBV_ACCESS_LOCAL_WRITE) != 0)
         return TS_ERR_NO_MEMORY;
-    worker_error(worker, &worker->job_limit, "%s takes no read-only file: it moves by TCP",
+    worker_error(worker, &worker->job_limit,
+                 "%s cannot register a file that is open for reading only (kernels before 6.2): it "
+                 "moves by TCP; open it for reading and writing",
                  mr->nic->name);
     return TS_OK;
 }
@@ -191,7 +185,7 @@ void verbs_mr_on_registered(struct verbs_mr *mr)
     mr->failed = !mr->ready;
     if (mr->ready)
         atomic_count(&worker->stats->pinned_bytes, mr->length);
-    else
+    else if (!list_empty(&mr->regions))
         status = mr_refusal(mr, text, sizeof(text));
     mr->settling = true;
     list_each (node, following, &mr->regions) {

@@ -23,9 +23,10 @@ int verbs_receive_post(struct verbs_nic *nic, const struct verbs_qp *qp,
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t)buffer->bytes, .length = VERBS_BUFFER_SIZE, .lkey = buffer->lkey};
-    struct ibv_recv_wr *bad, wr = {.wr_id = verbs_wr_id(VERBS_WR_RECEIVE, 0, buffer->index),
-                                   .sg_list = &sge,
-                                   .num_sge = 1};
+    struct ibv_recv_wr *bad,
+        wr = {.wr_id = verbs_wr_id(VERBS_WR_RECEIVE, buffer->generation, buffer->index),
+              .sg_list = &sge,
+              .num_sge = 1};
 
     errno = nic->srq != NULL ? ibv_post_srq_recv(nic->srq, &wr, &bad)
                              : ibv_post_recv(qp->qp, &wr, &bad);
@@ -55,12 +56,15 @@ void verbs_receive_reclaim(struct verbs_nic *nic, uint32_t slot)
     for (uint32_t i = 0; i < nic->receive.total; i++) {
         struct verbs_buffer *buffer = verbs_pool_at(&nic->receive, i);
 
-        if (buffer->owner == slot)
-            verbs_pool_give(&nic->receive, buffer);
+        if (buffer->owner != slot)
+            continue;
+        /* A completion of it that is still to come must not give it back once more. */
+        buffer->generation = (buffer->generation + 1) & VERBS_GENERATION_MASK;
+        verbs_pool_give(&nic->receive, buffer);
     }
 }
 
-/* One chunk more, all of it posted to the shared queue, its completions charged. */
+/* One chunk more, its completions charged where the queue is shared. */
 static int receive_grow(struct verbs_nic *nic, char *text, size_t text_size)
 {
     int rc = TS_OK;
@@ -70,8 +74,6 @@ static int receive_grow(struct verbs_nic *nic, char *text, size_t text_size)
     if (rc != TS_OK)
         return rc;
     rc = verbs_pool_grow(&nic->receive);
-    if (rc == TS_OK && nic->srq != NULL)
-        rc = verbs_receive_fill(nic, NULL, VERBS_POOL_CHUNK);
     if (rc == TS_OK) {
         atomic_set(&nic->worker->stats->rdma_pool_bytes,
                    (uint64_t)(nic->receive.total + nic->send.total) * VERBS_BUFFER_SIZE);
@@ -79,7 +81,23 @@ static int receive_grow(struct verbs_nic *nic, char *text, size_t text_size)
     }
     snprintf(text, text_size, "%s: no more receive buffers: %s (memlock: LimitMEMLOCK=infinity)",
              nic->name, rc == TS_ERR_LIMIT ? "the pool is at its limit" : strerror(errno));
+    if (nic->srq != NULL)
+        verbs_cq_refund(nic, &nic->notify_cq, VERBS_POOL_CHUNK);
     return rc;
+}
+
+/* The shared queue gets all there are: one that it refused before, too. */
+static int receive_provide(struct verbs_nic *nic, uint32_t count, char *text, size_t text_size)
+{
+    struct verbs_pool *pool = &nic->receive;
+
+    while (pool->total < count)
+        if (receive_grow(nic, text, text_size) != TS_OK)
+            return TS_ERR_LIMIT;
+    if (nic->srq == NULL || verbs_receive_fill(nic, NULL, pool->free_count) == TS_OK)
+        return TS_OK;
+    snprintf(text, text_size, "%s: cannot post a receive buffer: %s", nic->name, strerror(errno));
+    return TS_ERR_SYSTEM;
 }
 
 uint32_t verbs_window_reserve(struct verbs_nic *nic, char *text, size_t text_size)
@@ -92,9 +110,8 @@ uint32_t verbs_window_reserve(struct verbs_nic *nic, char *text, size_t text_siz
                  nic->name, limit);
         return 0;
     }
-    while (nic->receive.total < nic->window_reserved + window)
-        if (receive_grow(nic, text, text_size) != TS_OK)
-            return 0;
+    if (receive_provide(nic, nic->window_reserved + window, text, text_size) != TS_OK)
+        return 0;
     /* Who is promised buffers also needs one to answer from: better known now than at the first
      * packet. */
     if (nic->send.total == 0 && verbs_pool_grow(&nic->send) != TS_OK) {

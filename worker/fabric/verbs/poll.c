@@ -100,9 +100,11 @@ static void repost(struct verbs_nic *nic, struct verbs_buffer *buffer, const str
         verbs_pool_give(&nic->receive, buffer);
         return;
     }
-    if (verbs_receive_post(nic, qp, buffer) != 0)
-        worker_error(nic->worker, &nic->worker->peer_limit, "%s: cannot post a receive buffer: %s",
-                     nic->name, strerror(errno));
+    if (verbs_receive_post(nic, qp, buffer) == TS_OK)
+        return;
+    worker_error(nic->worker, &nic->worker->peer_limit, "%s: cannot post a receive buffer: %s",
+                 nic->name, strerror(errno));
+    verbs_pool_give(&nic->receive, buffer); /* the next window that is promised posts it */
 }
 
 static void on_completion(struct verbs_nic *nic, const struct ibv_wc *wc)
@@ -115,7 +117,7 @@ static void on_completion(struct verbs_nic *nic, const struct ibv_wc *wc)
         return;
     case VERBS_WR_RECEIVE:
         buffer = verbs_pool_at(&nic->receive, (uint32_t)wc->wr_id);
-        if (buffer == NULL) {
+        if (buffer == NULL || buffer->generation != ((wc->wr_id >> 32) & VERBS_GENERATION_MASK)) {
             stale(nic);
             return;
         }
@@ -145,8 +147,8 @@ static int queue_poll(struct verbs_nic *nic, struct verbs_cq *cq)
     return done;
 }
 
-/* Other links' completions gave buffers back: those who had none may have nothing of their own under
- * way that would wake them. */
+/* Other links' completions gave buffers back: those who had none may have nothing of their own
+ * under way that would wake them. */
 static void send_buffers_share(struct verbs_nic *nic)
 {
     if (!nic->send_short || nic->send.free_count == 0)

@@ -23,6 +23,7 @@ struct verbs_buffer {
     uint32_t lkey;
     uint32_t index;
     uint32_t owner;            /* slot of the QP whose receive queue has it */
+    uint32_t generation;       /* goes up when it is taken from a QP that is gone */
     struct verbs_buffer *next; /* in the free list */
 };
 
