@@ -130,19 +130,32 @@ static size_t message_read(const struct rawpeer *peer, uint8_t bytes[HANDSHAKE_F
     return (size_t)size;
 }
 
-void rawpeer_hello(struct rawpeer *peer, const char *segment)
+static void hello_send(struct rawpeer *peer, const char *segment)
 {
     struct handshake_hello hello = {.generation = 1,
                                     .address = "127.0.0.1:9",
                                     .worker_name = "forged",
-                                    .notify_max = LAYOUT_NOTIFY_NATIVE_MAX};
-    uint8_t bytes[HANDSHAKE_FRAME_MAX];
+                                    .notify_max = LAYOUT_NOTIFY_NATIVE_MAX,
+                                    .verbs = peer->verbs};
 
     handshake_random(hello.worker, sizeof(hello.worker));
     snprintf(hello.host, sizeof(hello.host), "another host");
     snprintf(hello.segment, sizeof(hello.segment), "%s", segment);
     peer->hello_size = handshake_hello_write(peer->hello, &hello);
     rawpeer_send(peer, peer->hello, peer->hello_size);
+}
+
+void rawpeer_hello_refused(struct rawpeer *peer, const char *segment)
+{
+    hello_send(peer, segment);
+    assert_int_equal(rawpeer_hangup_bytes(peer, WAIT_MS), 0);
+}
+
+void rawpeer_hello(struct rawpeer *peer, const char *segment)
+{
+    uint8_t bytes[HANDSHAKE_FRAME_MAX];
+
+    hello_send(peer, segment);
     assert_int_equal(handshake_challenge_read(bytes, message_read(peer, bytes, HANDSHAKE_CHALLENGE),
                                               peer->challenge),
                      TS_OK);
@@ -155,19 +168,24 @@ void rawpeer_proof(struct rawpeer *peer)
     rawpeer_send(peer, peer->proof, peer->proof_size);
 }
 
-void rawpeer_shake(struct rawpeer *peer, const struct daemon *daemon, const char *segment)
+int rawpeer_ask(struct rawpeer *peer, const char *segment)
 {
     uint8_t bytes[HANDSHAKE_FRAME_MAX];
     size_t size;
 
-    rawpeer_connect(peer, daemon);
     rawpeer_hello(peer, segment);
     rawpeer_proof(peer);
     size = message_read(peer, bytes, HANDSHAKE_WELCOME);
     assert_int_equal(handshake_welcome_read(bytes, size, peer->key, peer->hello, peer->hello_size,
                                             peer->challenge, &peer->welcome),
                      TS_OK);
-    if (peer->welcome.status != TS_OK)
+    return peer->welcome.status;
+}
+
+void rawpeer_shake(struct rawpeer *peer, const struct daemon *daemon, const char *segment)
+{
+    rawpeer_connect(peer, daemon);
+    if (rawpeer_ask(peer, segment) != TS_OK)
         fail_msg("handshake: %s", peer->welcome.text);
     assert_false(peer->welcome.local);
 }

@@ -13,6 +13,7 @@ struct rawpeer {
     uint8_t hello[HANDSHAKE_FRAME_MAX], proof[HANDSHAKE_FRAME_MAX];
     size_t hello_size, proof_size;
     uint8_t challenge[HANDSHAKE_NONCE];
+    struct handshake_verbs verbs; /* offered by its HELLO */
     struct handshake_welcome welcome;
 };
 
@@ -29,7 +30,11 @@ void rawpeer_close(struct rawpeer *peer);
 
 /* HELLO for `segment`, and the challenge that answers it. */
 void rawpeer_hello(struct rawpeer *peer, const char *segment);
+/* HELLO, and that it is the end. */
+void rawpeer_hello_refused(struct rawpeer *peer, const char *segment);
 void rawpeer_proof(struct rawpeer *peer);
+/* HELLO, PROOF, and what the WELCOME says: a status. */
+int rawpeer_ask(struct rawpeer *peer, const char *segment);
 /* The whole handshake; the connection is a link then. */
 void rawpeer_shake(struct rawpeer *peer, const struct daemon *daemon, const char *segment);
 

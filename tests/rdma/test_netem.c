@@ -9,7 +9,7 @@
 #include "tests/harness/status.h"
 #include "tests/rdma/rdma_fixture.h"
 
-#define ROUNDS  100u
+#define ROUNDS  60u
 #define PATH_MS 5000u /* until a path that carries nothing is seen as dead */
 #define THREADS 8u
 

@@ -13,7 +13,7 @@
 #define STOPPED_MS 3000u
 #define FLAP_MS    300u
 #define PATH_MS    8000u /* a dead path: 1.9 s of retries, more on a device that is emulated */
-#define BURST      8u
+#define BURST      16u
 #define WAITING    100u /* notifications: more than a peer has buffers for */
 
 static struct ends ends;
@@ -157,19 +157,39 @@ static void receiver_is_replaced(void **state)
     worker_killed(rdma_site.right, rdma_site.left);
 }
 
-/* Seen by the end of its connection, not by retries or a deadline. */
+/* Seen by the end of its connection, not by retries or a deadline; what was not posted yet goes
+ * over the next connection. */
 static void dead_receiver_is_seen_at_once(void **state)
 {
+    struct counters_segment *counters = endpoints_open(rdma_site.left);
+    const _Atomic uint64_t *posted = &counters->worker[0].stats.rdma_work_requests;
     pid_t pid = status_worker_ready(rdma_site.right, 0);
+    struct tesup_completion done;
+    unsigned ended = 0;
+    uint64_t began;
 
     (void)state;
     works();
     assert_int_equal(kill(rdma_site.right->pid, SIGSTOP), 0); /* starts no other one */
+    began = atomic_peek(posted);
     burst_submit();
+    wait_word(posted, began + 2, "requests are on their way");
     assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_true(burst_expect(FAIL_MS) > 0);
+    began = wait_now_ms();
+    do {
+        done = party_complete(ends.left.channel);
+        ended++;
+    } while (done.status == TESUP_OK);
+    assert_true(wait_now_ms() - began < FAIL_MS);
+    party_expect(done.status, TESUP_ERR_UNCERTAIN);
     assert_int_equal(kill(rdma_site.right->pid, SIGCONT), 0);
+    for (; ended < BURST; ended++) {
+        done = party_complete(ends.left.channel);
+        if (done.status != TESUP_OK)
+            party_expect(done.status, TESUP_ERR_UNCERTAIN);
+    }
     works_again("blocks with the next worker");
+    counters_unmap(counters);
     test_end();
 }
 

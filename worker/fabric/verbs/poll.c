@@ -81,8 +81,11 @@ static void on_received(struct verbs_nic *nic, const struct ibv_wc *wc, struct v
 {
     struct verbs_qp *qp = verbs_qp_find(nic, wc->qp_num);
 
-    if (wc->status != IBV_WC_SUCCESS)
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (qp != NULL) /* a packet that does not fit, for one */
+            verbs_qp_on_error(qp, wc);
         return;
+    }
     atomic_count(&nic->worker->stats->rdma_received, 1);
     if (qp == NULL)
         stale(nic);

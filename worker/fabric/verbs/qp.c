@@ -295,6 +295,8 @@ static const char *wc_advice(enum ibv_wc_status status)
         return "the region at the peer: it was unregistered";
     case IBV_WC_LOC_PROT_ERR:
         return "the local region: it was unregistered, or is read-only";
+    case IBV_WC_WR_FLUSH_ERR:
+        return "the peer: a request of its own must have put this queue pair into error";
     default:
         return "the device's counters (rdma statistic) and the kernel's log";
     }
@@ -316,15 +318,14 @@ static int wc_to_status(enum ibv_wc_status status)
     }
 }
 
-/* Flushes are the wake of the first error, not errors of their own. */
-static void qp_on_error(struct verbs_qp *qp, const struct ibv_wc *wc)
+/* What follows the first error is its wake.  A flush that comes first is news, too: a request of the
+ * peer, one with a key of nobody, puts our queue pair into error and completes nothing here. */
+void verbs_qp_on_error(struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char what[160], text[PROTO_TEXT_MAX];
 
-    if (wc->status == IBV_WC_WR_FLUSH_ERR || qp->broken) {
-        qp->broken = true;
+    if (qp->broken)
         return;
-    }
     qp->broken = true;
     atomic_count(&qp->nic->worker->stats->rdma_errors, 1);
     snprintf(what, sizeof(what), "%s (%d, vendor %#x); check %s", ibv_wc_status_str(wc->status),
@@ -345,7 +346,7 @@ void verbs_qp_on_sent(struct verbs_qp *qp, const struct ibv_wc *wc)
     for (uint32_t i = 0; i < ahead; i++)
         entry_retire(qp, TS_OK);
     if (wc->status != IBV_WC_SUCCESS)
-        qp_on_error(qp, wc);
+        verbs_qp_on_error(qp, wc);
     entry_retire(qp, wc->status == IBV_WC_SUCCESS ? TS_OK : wc_to_status(wc->status));
     if (qp->link->link.endpoint->lost_status == TS_OK && !qp->link->closing)
         link_wake(&qp->link->link);

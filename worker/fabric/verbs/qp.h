@@ -76,6 +76,8 @@ struct ibv_send_wr *verbs_qp_stage(struct verbs_qp *qp, const struct verbs_poste
 int verbs_qp_post(struct verbs_qp *qp);
 /* A completion of its send queue. */
 void verbs_qp_on_sent(struct verbs_qp *qp, const struct ibv_wc *wc);
+/* A work request of either kind failed: the first one ends the link. */
+void verbs_qp_on_error(struct verbs_qp *qp, const struct ibv_wc *wc);
 struct verbs_qp *verbs_qp_find(const struct verbs_nic *nic, uint32_t number);
 
 /* A sentence for the log: device, GID, peer, QP, what happened and what to look at. */
