@@ -293,8 +293,9 @@ static struct link *verbs_half(struct endpoint *endpoint, bool initiator)
 
 struct host_link host_link_verbs(struct host *a, struct host *b)
 {
-    struct host_link link = {.a = host_endpoint(a, b->worker.config.name, 0xb0, HOST_NOTIFY_MAX),
-                             .b = host_endpoint(b, a->worker.config.name, 0xa0, HOST_NOTIFY_MAX)};
+    struct host_link link = {
+        .a = host_endpoint(a, b->worker.config.name, 0xb0, b->worker.config.notify_max),
+        .b = host_endpoint(b, a->worker.config.name, 0xa0, a->worker.config.notify_max)};
     struct link *first = verbs_half(link.a, true), *second = verbs_half(link.b, false);
     char text[PROTO_TEXT_MAX] = "";
     int pair[2];

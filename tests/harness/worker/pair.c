@@ -44,8 +44,10 @@ void pair_prepare(struct pair *pair, enum pair_fabric fabric)
 
 void pair_start(struct pair *pair)
 {
-    const struct job_shape user = {.handle = 1, .segment = "user"};
-    const struct job_shape owner = {.handle = 2, .segment = "owner"};
+    const struct job_shape user = {
+        .handle = 1, .segment = "user", .notify_max = pair->config_a.notify_max};
+    const struct job_shape owner = {
+        .handle = 2, .segment = "owner", .notify_max = pair->config_b.notify_max};
 
     host_start(&pair->a, &pair->config_a);
     if (pair->fabric != PAIR_SELF)

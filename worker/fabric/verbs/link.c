@@ -407,6 +407,14 @@ static int link_connect_queues(struct verbs_link *link, const struct handshake_v
     return rc;
 }
 
+/* The one in use, alone: when it goes, this link goes with it. */
+static void link_choose_gid(struct verbs_link *link, uint32_t own)
+{
+    memcpy(link->mine.gid[0], link->nic->gid[own].gid.raw, sizeof(link->mine.gid[0]));
+    link->mine.gid_type[0] = link->nic->gid[own].type;
+    link->mine.gid_count = 1;
+}
+
 /* Each pair of GIDs that can meet, best first. The error names what there was. */
 static int link_connect_best(struct verbs_link *link, const struct handshake_verbs *peer,
                              char *text, size_t text_size)
@@ -424,9 +432,7 @@ static int link_connect_best(struct verbs_link *link, const struct handshake_ver
     for (uint32_t nth = 0; verbs_gid_match(link->nic, peer, nth, &own, &theirs); nth++) {
         if (link_connect_queues(link, peer, own, theirs, text, text_size) != TS_OK)
             continue;
-        memcpy(link->mine.gid[0], link->nic->gid[own].gid.raw, sizeof(link->mine.gid[0]));
-        link->mine.gid_type[0] = link->nic->gid[own].type;
-        link->mine.gid_count = 1;
+        link_choose_gid(link, own);
         link->mine.gid_chosen = theirs;
         return TS_OK;
     }
@@ -460,6 +466,7 @@ int verbs_link_confirm(struct link *base, const struct handshake_verbs *peer, ch
         return TS_ERR_PROTOCOL;
     }
     link_settle(link, peer);
+    link_choose_gid(link, own);
     return link_connect_queues(link, peer, own, 0, text, text_size);
 }
 

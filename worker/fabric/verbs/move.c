@@ -116,6 +116,10 @@ static int slice_stage(struct verbs_move *move, struct verbs_qp *qp)
     entry.length = size;
     wr = verbs_qp_stage(qp, &entry);
     wr->opcode = move->read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    /* A list of slices is not over for a long time: the next ones go out as these are done, and a
+     * small transfer among them is not told late. */
+    if (size == VERBS_SLICE)
+        wr->send_flags = IBV_SEND_SIGNALED;
     *wr->sg_list = (struct ibv_sge){.addr = address, .length = (uint32_t)size, .lkey = lkey};
     wr->wr.rdma.remote_addr = move->import->iova + remote;
     wr->wr.rdma.rkey = move->import->rkeys[piece];

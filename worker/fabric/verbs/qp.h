@@ -1,8 +1,9 @@
 /* One queue pair, and what is on its send queue.
  *
  * Work requests are staged one by one and posted as one list: one doorbell, and only the last of
- * the list is signalled.  A reliable connection completes in order, so that one completion retires
- * everything up to it (InfiniBand Architecture Specification, volume 1, section 10.8.5).
+ * the list is signalled (and each full slice, move.c).  A reliable connection completes in order,
+ * so that one completion retires everything up to it (InfiniBand Architecture Specification, volume
+ * 1, section 10.8.5).
  */
 #ifndef TESUP_WORKER_FABRIC_VERBS_QP_H
 #define TESUP_WORKER_FABRIC_VERBS_QP_H

@@ -76,10 +76,9 @@ static struct verbs_link *link_add(unsigned index)
 
     snprintf(name, sizeof(name), "peer%u", index);
     endpoint = host_endpoint(&host, name, (uint8_t)index, HOST_NOTIFY_MAX);
-    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
-    endpoint->link = verbs_link_prepare(endpoint, true, text, sizeof(text));
-    host_require(endpoint->link != NULL, text);
-    return verbs_of(endpoint->link);
+    endpoint->offer = verbs_link_prepare(endpoint, true, text, sizeof(text));
+    host_require(endpoint->offer != NULL, text);
+    return verbs_of(endpoint->offer);
 }
 
 /* All that can be pinned for notifications, whatever happens, is pinned here. */
