@@ -60,10 +60,10 @@ static struct ibv_qp *queue_make(struct rawverbs *raw)
     struct ibv_qp *qp = ibv_create_qp(raw->pd, &init);
 
     assert_non_null(qp);
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                       IBV_QP_ACCESS_FLAGS),
-                     0);
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
     return qp;
 }
 
