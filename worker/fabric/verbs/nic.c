@@ -28,11 +28,11 @@ int verbs_receive_post(struct verbs_nic *nic, const struct verbs_qp *qp,
               .sg_list = &sge,
               .num_sge = 1};
 
-    errno = nic->srq != NULL ? ibv_post_srq_recv(nic->srq, &wr, &bad)
-                             : ibv_post_recv(qp->qp, &wr, &bad);
+    errno = qp == NULL ? ibv_post_srq_recv(nic->srq, &wr, &bad)
+                       : ibv_post_recv(qp->qp, &wr, &bad);
     if (errno != 0)
         return TS_ERR_SYSTEM;
-    buffer->owner = nic->srq != NULL ? VERBS_POOL_OWNERLESS : qp->slot;
+    buffer->owner = qp == NULL ? VERBS_POOL_OWNERLESS : qp->slot;
     return TS_OK;
 }
 
