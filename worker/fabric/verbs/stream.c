@@ -11,7 +11,8 @@
 #include "shm/err.h"
 #include "worker/fabric/verbs/link.h"
 
-#define ANSWERS_MAX (8u * 1024u * 1024u) /* queued before we give no more credit */
+#define ANSWERS_FULL (8u * 1024u * 1024u) /* queued before we give no more credit */
+#define ANSWERS_MAX  (2u * ANSWERS_FULL)  /* an honest peer takes them before it asks on */
 
 void verbs_stream_init(struct verbs_link *link)
 {
@@ -78,6 +79,15 @@ static void packet_append(struct verbs_stream *stream, const void *bytes, size_t
     stream->open_used += (uint32_t)size;
 }
 
+/* Who has many answers waiting gives no credit back, so that the peer stops asking; but for one
+ * with its own last: else both would be out of credit. */
+static uint32_t credit_to_give(const struct verbs_stream *stream)
+{
+    if (stream->answer_bytes < ANSWERS_FULL)
+        return stream->owed;
+    return stream->credits == 0 && stream->owed > 0 ? 1 : 0;
+}
+
 /* Out of the open packet into the list of work requests. Fenced: what it says about READs before it
  * is true only when they are done. */
 static void packet_close(struct verbs_link *link)
@@ -92,10 +102,8 @@ static void packet_close(struct verbs_link *link)
     bool fenced = link->notify->reads > 0;
     struct ibv_send_wr *wr;
 
-    if (stream->answer_bytes < ANSWERS_MAX) {
-        head.credits = (uint16_t)stream->owed;
-        stream->owed = 0;
-    }
+    head.credits = (uint16_t)credit_to_give(stream);
+    stream->owed -= head.credits;
     memcpy(stream->open->bytes, &head, sizeof(head));
     wr = verbs_qp_stage(link->notify, &entry);
     wr->opcode = IBV_WR_SEND;
@@ -130,8 +138,13 @@ static bool frame_put(struct verbs_link *link, const struct frame *frame, const 
 static int frame_enqueue(struct verbs_link *link, const struct frame *frame, const void *part1,
                          size_t size1, const void *part2, size_t size2)
 {
-    struct verbs_frame *waiting = malloc(sizeof(*waiting) + size1 + size2);
+    struct verbs_frame *waiting;
 
+    if (frame_is_answer(frame) && link->stream.answer_bytes > ANSWERS_MAX) {
+        verbs_link_fail(link, TS_ERR_PROTOCOL, "the peer asks on and does not take its answers");
+        return TS_OK;
+    }
+    waiting = malloc(sizeof(*waiting) + size1 + size2);
     if (waiting == NULL)
         return TS_ERR_NO_MEMORY;
     waiting->frame = *frame;
@@ -205,7 +218,7 @@ void verbs_stream_flush(struct verbs_link *link)
 
     /* Half of the window is empty again and nothing goes that way: credits go by themselves. */
     if (stream->open == NULL && stream->owed >= stream->window / 2 &&
-        stream->answer_bytes < ANSWERS_MAX)
+        stream->answer_bytes < ANSWERS_FULL)
         (void)packet_open(link);
     if (stream->open != NULL)
         packet_close(link);

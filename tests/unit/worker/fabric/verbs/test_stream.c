@@ -208,12 +208,35 @@ static void test_answers_are_bounded(void **state)
     notify_submit("n", 1);
     host_turn(&pair.a);
     assert_int_equal(stream->owed, 40); /* kept back */
+    stream->credits = 1; /* but for one with the last packet: else both sides would wait */
+    notify_submit("n", 1);
+    host_turn(&pair.a);
+    assert_int_equal(stream->credits, 0);
+    assert_int_equal(stream->owed, 39);
+    stream->credits = 3;
     stream->answer_bytes = 0;
     notify_submit("n", 1);
     host_turn(&pair.a);
     assert_int_equal(stream->owed, 0);
     link_on_lost(pair.link.b->link, TS_ERR_UNREACHABLE, "its peer's counts are forged");
     host_turns(4);
+}
+
+/* A peer that asks on and on, and takes no answer. */
+static void test_too_many_answers(void **state)
+{
+    const struct frame answer = {.type = FRAME_REVOKED, .request = 1};
+
+    (void)state;
+    user_link()->stream.credits = 0;
+    while (pair.link.a->lost_status == TS_OK) {
+        assert_true(user_link()->stream.answer_bytes <= 17u * 1024 * 1024);
+        assert_int_equal(user_link()->link.ops->send(&user_link()->link, &answer, NULL, 0, NULL, 0),
+                         TS_OK);
+    }
+    assert_int_equal(pair.link.a->lost_status, TS_ERR_PROTOCOL);
+    host_turn(&pair.a);
+    assert_true(host_said(&pair.a, "the peer asks on and does not take its answers"));
 }
 
 /* ---- in: what no honest peer sends ---- */
@@ -445,6 +468,7 @@ int main(void)
         TEST(test_credit_comes_back),
         TEST_PREPARED(test_smallest_window),
         TEST(test_answers_are_bounded),
+        TEST(test_too_many_answers),
         TEST(test_empty_packet),
         TEST(test_too_short),
         TEST(test_wrong_length),

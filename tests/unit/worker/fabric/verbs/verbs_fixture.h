@@ -77,6 +77,12 @@ static inline uint64_t notify_submit(const void *msg, uint32_t size)
     return job_submit(channel, &sqe, &note);
 }
 
+/* An endpoint that nobody wants goes with its link. */
+static inline bool has_links(struct host *host)
+{
+    return !list_empty(&nic_of(host)->links);
+}
+
 /* Did this worker say a sentence with `part` in it? */
 static inline bool host_said(const struct host *host, const char *part)
 {
