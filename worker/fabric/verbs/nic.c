@@ -28,8 +28,7 @@ int verbs_receive_post(struct verbs_nic *nic, const struct verbs_qp *qp,
               .sg_list = &sge,
               .num_sge = 1};
 
-    errno = qp == NULL ? ibv_post_srq_recv(nic->srq, &wr, &bad)
-                       : ibv_post_recv(qp->qp, &wr, &bad);
+    errno = qp == NULL ? ibv_post_srq_recv(nic->srq, &wr, &bad) : ibv_post_recv(qp->qp, &wr, &bad);
     if (errno != 0)
         return TS_ERR_SYSTEM;
     buffer->owner = qp == NULL ? VERBS_POOL_OWNERLESS : qp->slot;
