@@ -1,5 +1,5 @@
-/* A peer with real queue pairs on rxe1 that then says whatever it likes: it knows the key, and keeps
- * to nothing else. */
+/* A peer with real queue pairs on rxe1 that then says whatever it likes: it knows the key, and
+ * keeps to nothing else. */
 #ifndef TESUP_TESTS_HARNESS_RAWVERBS_H
 #define TESUP_TESTS_HARNESS_RAWVERBS_H
 

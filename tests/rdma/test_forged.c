@@ -1,5 +1,5 @@
-/* A peer that knows the key and has real queue pairs, and then breaks the protocol: its endpoint ends
- * with a counter, jobs that work at the same time do not notice, and nothing is left of it. */
+/* A peer that knows the key and has real queue pairs, and then breaks the protocol: its endpoint
+ * ends with a counter, jobs that work at the same time do not notice, and nothing is left of it. */
 #include "tests/harness/test.h"
 
 #include <stdio.h>
@@ -312,9 +312,9 @@ typedef void offer_function(struct handshake_verbs *verbs);
 /* Refused at the first word. */
 static void nonsense_is_refused(void **state)
 {
-    static offer_function *const offers[] = {offer_no_gid,  offer_mtu_0,   offer_mtu_odd,
+    static offer_function *const offers[] = {offer_no_gid,   offer_mtu_0,   offer_mtu_odd,
                                              offer_mtu_huge, offer_numbers, offer_no_data,
-                                             offer_window,  offer_reads};
+                                             offer_window,   offer_reads};
 
     (void)state;
     for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {

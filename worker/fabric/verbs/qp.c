@@ -318,8 +318,8 @@ static int wc_to_status(enum ibv_wc_status status)
     }
 }
 
-/* What follows the first error is its wake.  A flush that comes first is news, too: a request of the
- * peer, one with a key of nobody, puts our queue pair into error and completes nothing here. */
+/* What follows the first error is its wake.  A flush that comes first is news, too: a request of
+ * the peer, one with a key of nobody, puts our queue pair into error and completes nothing here. */
 void verbs_qp_on_error(struct verbs_qp *qp, const struct ibv_wc *wc)
 {
     char what[160], text[PROTO_TEXT_MAX];
