@@ -185,16 +185,16 @@ static enum ibv_wc_status sent_wait(struct rawverbs *raw)
 }
 
 static enum ibv_wc_status request_post(struct rawverbs *raw, struct ibv_qp *qp,
-                                       struct ibv_send_wr *wr, size_t size)
+                                       struct ibv_send_wr wr, size_t size)
 {
     struct ibv_sge sge = {
         .addr = (uintptr_t)raw->bytes, .length = (uint32_t)size, .lkey = raw->mr->lkey};
     struct ibv_send_wr *bad;
 
-    wr->wr_id = 1;
-    wr->sg_list = &sge;
-    wr->num_sge = 1;
-    assert_int_equal(ibv_post_send(qp, wr, &bad), 0);
+    wr.wr_id = 1;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
     return sent_wait(raw);
 }
 
@@ -207,7 +207,7 @@ enum ibv_wc_status rawverbs_send(struct rawverbs *raw, const void *part1, size_t
     memcpy(raw->bytes, part1, size1);
     if (size2 > 0)
         memcpy(raw->bytes + size1, part2, size2);
-    return request_post(raw, raw->notify, &wr, size1 + size2);
+    return request_post(raw, raw->notify, wr, size1 + size2);
 }
 
 enum ibv_wc_status rawverbs_write(struct rawverbs *raw, uint64_t address, uint32_t rkey)
@@ -216,5 +216,5 @@ enum ibv_wc_status rawverbs_write(struct rawverbs *raw, uint64_t address, uint32
                              .wr.rdma = {.remote_addr = address, .rkey = rkey}};
 
     memset(raw->bytes, 0x66, 64);
-    return request_post(raw, raw->data, &wr, 64);
+    return request_post(raw, raw->data, wr, 64);
 }

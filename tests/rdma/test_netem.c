@@ -141,7 +141,6 @@ static void all_are_lost(void **state)
 /* ---- nobody to connect to ---- */
 
 struct caller {
-    _Atomic uint64_t done;
     int code;
 };
 

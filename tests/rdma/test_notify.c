@@ -105,19 +105,20 @@ static void any_bytes_of_any_length(void **state)
 /* ---- bound to a transfer ---- */
 
 /* Below and above what goes over the notification queue pair with its transfer. */
-static const uint64_t lengths[] = {1, 4096, 64 * KIB, 64 * KIB + 1, MIB + 24};
+static const uint64_t block_lengths[] = {1, 4096, 64 * KIB, 64 * KIB + 1, MIB + 24};
 
 static void write_is_there_before_its_note(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        struct tesup_request request = ends_request(&ends, TESUP_OP_WRITE, lengths[i], "write");
+    for (size_t i = 0; i < sizeof(block_lengths) / sizeof(block_lengths[0]); i++) {
+        struct tesup_request request =
+            ends_request(&ends, TESUP_OP_WRITE, block_lengths[i], "write");
 
         for (uint64_t seed = 0; seed < 20; seed++) {
-            party_fill(ends.local.bytes, lengths[i], seed + i);
+            party_fill(ends.local.bytes, block_lengths[i], seed + i);
             party_submit(ends.left.channel, &request);
             note_expect(ends.right.channel, "write", 5, "", 0);
-            party_verify(ends.remote.bytes, lengths[i], seed + i, "at the notification");
+            party_verify(ends.remote.bytes, block_lengths[i], seed + i, "at the notification");
             party_check(party_complete(ends.left.channel).status, "WRITE");
         }
     }
@@ -127,16 +128,16 @@ static void write_is_there_before_its_note(void **state)
 static void read_is_over_before_its_note(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        struct tesup_request request = ends_request(&ends, TESUP_OP_READ, lengths[i], "read");
+    for (size_t i = 0; i < sizeof(block_lengths) / sizeof(block_lengths[0]); i++) {
+        struct tesup_request request = ends_request(&ends, TESUP_OP_READ, block_lengths[i], "read");
 
         for (uint64_t seed = 0; seed < 20; seed++) {
-            party_fill(ends.remote.bytes, lengths[i], seed + i);
+            party_fill(ends.remote.bytes, block_lengths[i], seed + i);
             party_submit(ends.left.channel, &request);
             note_expect(ends.right.channel, "read", 4, "", 0);
-            memset(ends.remote.bytes, 0xcc, lengths[i]);
+            memset(ends.remote.bytes, 0xcc, block_lengths[i]);
             party_check(party_complete(ends.left.channel).status, "READ");
-            party_verify(ends.local.bytes, lengths[i], seed + i, "what was read");
+            party_verify(ends.local.bytes, block_lengths[i], seed + i, "what was read");
         }
     }
 }
@@ -152,7 +153,7 @@ static void mixed_sizes_keep_their_order(void **state)
         int length = snprintf(name, sizeof(name), "mixed %u", i);
 
         request = ends_request(&ends, i % 3 == 2 ? TESUP_OP_READ : TESUP_OP_WRITE,
-                               lengths[i * 7 % 5], NULL);
+                               block_lengths[i * 7 % 5], NULL);
         request.name = name;
         request.name_len = (uint32_t)length;
         if (i % 4 == 3)

@@ -230,6 +230,41 @@ static void stopped_receiver_catches_up(void **state)
     test_end();
 }
 
+/* Out of buffers at a receiver that is stopped and then dies: what waits goes to the next one, what
+ * was sent may be lost, nothing comes twice or out of order, and nobody waits for ever. */
+static void waiting_ones_outlive_the_receiver(void **state)
+{
+    pid_t pid = status_worker_ready(rdma_site.right, 0);
+    uint64_t number = 0, last;
+
+    (void)state;
+    works();
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    for (unsigned i = 0; i < WAITING; i++) {
+        struct tesup_request request = {.op = TESUP_OP_NOTIFY, .remote = ends.there};
+
+        number = ++round_number;
+        request.name = &number;
+        request.name_len = sizeof(number);
+        party_submit(ends.left.channel, &request);
+    }
+    last = number;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    for (unsigned i = 0; i < WAITING; i++)
+        party_check(party_complete(ends.left.channel).status, "handed to some connection");
+    for (number = 0; number != last;) {
+        struct tesup_notification note = party_next(ends.right.channel);
+        uint64_t got;
+
+        memcpy(&got, note.name, sizeof(got));
+        assert_true(got > number && got <= last);
+        number = got;
+        party_check(tesup_notify_release(ends.right.channel), "release");
+    }
+    works();
+    test_end();
+}
+
 /* ---- the path ---- */
 
 /* Too short for the retries to notice. */
@@ -281,6 +316,7 @@ int main(void)
         ON(receiver_is_replaced),
         ON(dead_receiver_is_seen_at_once),
         ON(stopped_receiver_catches_up),
+        ON(waiting_ones_outlive_the_receiver),
         ON(short_flap_costs_nothing),
         ON(cut_cable_is_seen_and_its_return),
         ON(lost_address_is_seen_and_its_return),
