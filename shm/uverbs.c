@@ -11,12 +11,12 @@
 #define DRIVERS_MAX 64u /* more than any kernel has */
 
 /* One call of a method of the device object with up to three attributes. */
-struct call {
-    struct ib_uverbs_ioctl_hdr header;
-    struct ib_uverbs_attr attrs[3];
+union call {
+    struct ib_uverbs_ioctl_hdr header; /* ends in its attributes */
+    uint8_t room[sizeof(struct ib_uverbs_ioctl_hdr) + 3 * sizeof(struct ib_uverbs_attr)];
 };
 
-static void call_init(struct call *call, uint32_t driver, uint16_t method)
+static void call_init(union call *call, uint32_t driver, uint16_t method)
 {
     memset(call, 0, sizeof(*call));
     call->header.object_id = UVERBS_OBJECT_DEVICE;
@@ -25,9 +25,9 @@ static void call_init(struct call *call, uint32_t driver, uint16_t method)
 }
 
 /* Up to eight bytes of input travel in the attribute itself. */
-static void call_attr(struct call *call, uint16_t id, const void *bytes, uint16_t size, int input)
+static void call_attr(union call *call, uint16_t id, const void *bytes, uint16_t size, int input)
 {
-    struct ib_uverbs_attr *attr = &call->attrs[call->header.num_attrs++];
+    struct ib_uverbs_attr *attr = &call->header.attrs[call->header.num_attrs++];
 
     attr->attr_id = id;
     attr->len = size;
@@ -38,10 +38,10 @@ static void call_attr(struct call *call, uint16_t id, const void *bytes, uint16_
         attr->data = (uintptr_t)bytes;
 }
 
-static int call_run(int fd, struct call *call)
+static int call_run(int fd, union call *call)
 {
     call->header.length =
-        (uint16_t)(sizeof(call->header) + call->header.num_attrs * sizeof(call->attrs[0]));
+        (uint16_t)(sizeof(call->header) + call->header.num_attrs * sizeof(struct ib_uverbs_attr));
     return ioctl(fd, RDMA_VERBS_IOCTL, &call->header);
 }
 
@@ -50,7 +50,7 @@ static int driver_try(int fd, uint32_t driver)
 {
     const uint64_t port = 1;
     struct ib_uverbs_query_port_resp_ex answer;
-    struct call call;
+    union call call;
 
     call_init(&call, driver, UVERBS_METHOD_QUERY_PORT);
     call_attr(&call, UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, sizeof(port), 1);
@@ -76,7 +76,7 @@ int uverbs_mr_register(const struct uverbs_domain *domain, uint64_t start, uint6
                                   .pd_handle = domain->handle,
                                   .access_flags = access};
     struct ib_uverbs_reg_mr_resp out = {.mr_handle = 0};
-    struct call call;
+    union call call;
 
     call_init(&call, domain->driver, UVERBS_METHOD_INVOKE_WRITE);
     call_attr(&call, UVERBS_ATTR_WRITE_CMD, &command, sizeof(command), 1);
@@ -92,7 +92,7 @@ int uverbs_mr_deregister(int fd, uint32_t driver, uint32_t handle)
 {
     const uint64_t command = IB_USER_VERBS_CMD_DEREG_MR;
     const struct ib_uverbs_dereg_mr in = {.mr_handle = handle};
-    struct call call;
+    union call call;
 
     call_init(&call, driver, UVERBS_METHOD_INVOKE_WRITE);
     call_attr(&call, UVERBS_ATTR_WRITE_CMD, &command, sizeof(command), 1);
