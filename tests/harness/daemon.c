@@ -129,23 +129,28 @@ int daemon_test_teardown(void **state)
     return 0;
 }
 
-/* One worker, unless the options leave devices out; in the test VM, where TESUP_TEST_FABRIC is
- * "verbs", each daemon is one of RDMA instead, by turns with the one and the other device. */
-static size_t fabric_words(char *argv[WORDS_MAX], size_t first, size_t count)
+/* One worker, unless the options say another number or leave devices out; in the test VM, where
+ * TESUP_TEST_FABRIC is "verbs", one of RDMA instead, by turns with the one and the other device. In
+ * front of the options: the last word of a kind counts. */
+static size_t worker_words(char *argv[WORDS_MAX], size_t count, const char *options)
 {
-    const char *fabric = getenv("TESUP_TEST_FABRIC");
+    const bool verbs = getenv("TESUP_TEST_FABRIC") != NULL;
+    const char *device = spawned % 2 == 0 ? "rxe0" : "rxe1";
 
-    const char *value = spawned % 2 == 0 ? "rxe0" : "rxe1";
-
-    for (size_t i = first; i < count; i++)
-        if (strcmp(argv[i], "--exclude") == 0)
-            return count;
-    argv[count++] = (char *)(fabric ? "--exclude" : "--workers");
-    argv[count++] = (char *)(fabric ? value : "1");
-    for (size_t i = first; fabric && i + 1 < count; i++)
-        if (strcmp(argv[i], "--fabric") == 0)
-            argv[i + 1] = (char *)fabric;
+    if (strstr(options, "--exclude"))
+        return count;
+    argv[count++] = (char *)(verbs ? "--exclude" : "--workers");
+    argv[count++] = (char *)(verbs ? device : "1");
     return count;
+}
+
+static void fabric_words(char *argv[WORDS_MAX], size_t count)
+{
+    char *fabric = getenv("TESUP_TEST_FABRIC");
+
+    for (size_t i = 0; fabric && i + 1 < count; i++)
+        if (strcmp(argv[i], "--fabric") == 0)
+            argv[i + 1] = fabric;
 }
 
 /* The child's side: the words of the command line, then exec. */
@@ -166,10 +171,11 @@ static _Noreturn void serve_exec(const struct daemon *daemon, const char *progra
     snprintf(copy, sizeof(copy), "%s", options);
     for (; count < fixed_count; count++)
         argv[count] = (char *)fixed[count]; /* exec does not change them */
-    for (char *word = strtok_r(copy, " ", &rest); word && count < WORDS_MAX - 3;
+    count = worker_words(argv, count, options);
+    for (char *word = strtok_r(copy, " ", &rest); word && count < WORDS_MAX - 1;
          word = strtok_r(NULL, " ", &rest))
         argv[count++] = word;
-    count = fabric_words(argv, fixed_count, count);
+    fabric_words(argv, count);
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (fd < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
