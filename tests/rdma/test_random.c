@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "shm/atomics.h"
+#include "tests/harness/command.h"
 #include "tests/harness/job.h"
 #include "tests/harness/status.h"
 #include "tests/rdma/rdma_fixture.h"
@@ -277,14 +278,38 @@ static void event_do(uint64_t dice)
     }
 }
 
+/* All that can be known about a job that got nothing for WAIT_MS. */
+static void stall_show(unsigned job)
+{
+    static struct command command; /* large */
+    char words[512];
+
+    print_error("job %u got nothing\n", job);
+    for (unsigned side = 0; side < RDMA_SIDES; side++) {
+        snprintf(words, sizeof(words),
+                 TESUP_BIN_DIR "/tesup status --json --name %s --runtime-dir %s",
+                 rdma_daemon[side].name, daemon_directory());
+        command_run(&command, words);
+        fprintf(stderr, "%s\n", command.out); /* print_error() would cut it */
+    }
+    command_run(&command, "rdma resource show qp");
+    fprintf(stderr, "%s\n", command.out);
+}
+
 static void progress_expect(struct table *table)
 {
-    uint64_t before[JOBS];
+    uint64_t before[JOBS], until = wait_now_ms() + WAIT_MS;
 
     for (unsigned i = 0; i < JOBS; i++)
         before[i] = atomic_observe(&table->seat[i].good);
-    for (unsigned i = 0; i < JOBS; i++)
-        wait_word(&table->seat[i].good, before[i] + MORE, "notifications after an event");
+    for (unsigned i = 0; i < JOBS; i++) {
+        while (atomic_observe(&table->seat[i].good) < before[i] + MORE && wait_now_ms() < until)
+            wait_sleep_ms(5);
+        if (atomic_observe(&table->seat[i].good) >= before[i] + MORE)
+            continue;
+        stall_show(i);
+        fail_msg("no notifications after an event");
+    }
 }
 
 static uint64_t seed_choose(void)

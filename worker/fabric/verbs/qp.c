@@ -292,7 +292,7 @@ static const char *wc_advice(enum ibv_wc_status status)
     case IBV_WC_RNR_RETRY_EXC_ERR:
         return "the peer's worker: it has no receive buffer posted";
     case IBV_WC_REM_ACCESS_ERR:
-        return "the region at the peer: it was unregistered";
+        return "the region at the peer: it was unregistered, or its worker has died";
     case IBV_WC_LOC_PROT_ERR:
         return "the local region: it was unregistered, or is read-only";
     case IBV_WC_WR_FLUSH_ERR:
@@ -305,8 +305,6 @@ static const char *wc_advice(enum ibv_wc_status status)
 static int wc_to_status(enum ibv_wc_status status)
 {
     switch (status) {
-    case IBV_WC_REM_ACCESS_ERR:
-        return TS_ERR_GONE;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
         return TS_ERR_FAULT;
@@ -314,7 +312,11 @@ static int wc_to_status(enum ibv_wc_status status)
     case IBV_WC_REM_OP_ERR:
         return TS_ERR_PROTOCOL;
     default:
-        return TS_ERR_UNCERTAIN; /* it may have arrived, only the answer did not */
+        /* It may have arrived, only the answer did not.  A refused key says no more: when the
+         * peer's worker dies its keys go before its queue pairs, and the region is there for the
+         * next one.
+         */
+        return TS_ERR_UNCERTAIN;
     }
 }
 

@@ -245,7 +245,7 @@ static void test_key_that_is_a_lie(void **state)
     exported(import_pending(), TS_OK, 1, 0);
     host_turns(4);
     host_until(job_complete(channel, &cqe));
-    assert_int_equal(cqe.status, TS_ERR_GONE);
+    assert_int_equal(cqe.status, TS_ERR_UNCERTAIN);
     assert_null(pair.link.a->link);
     assert_int_equal(host_stat(&pair.a.worker.stats->rdma_errors), 1);
     host_until(!has_links(&pair.b));

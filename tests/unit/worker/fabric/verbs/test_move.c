@@ -123,7 +123,7 @@ static void test_failed_write_announces_nothing(void **state)
     fake_break(qp_number(user_link()->notify), IBV_WC_REM_ACCESS_ERR);
     fake_release(pair.device_a);
     host_turns(10);
-    assert_int_equal(job_completion(channel, ticket).status, TS_ERR_GONE);
+    assert_int_equal(job_completion(channel, ticket).status, TS_ERR_UNCERTAIN);
     assert_false(job_mail(&pair.owner, &mail));
 }
 

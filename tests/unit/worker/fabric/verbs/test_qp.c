@@ -227,7 +227,7 @@ static void test_error_is_explained(void **state)
     } causes[] = {
         {IBV_WC_RETRY_EXC_ERR, TS_ERR_UNCERTAIN, "check the peer's host, its link"},
         {IBV_WC_RNR_RETRY_EXC_ERR, TS_ERR_UNCERTAIN, "check the peer's worker"},
-        {IBV_WC_REM_ACCESS_ERR, TS_ERR_GONE, "check the region at the peer"},
+        {IBV_WC_REM_ACCESS_ERR, TS_ERR_UNCERTAIN, "check the region at the peer"},
         {IBV_WC_LOC_PROT_ERR, TS_ERR_FAULT, "check the local region"},
         {IBV_WC_REM_OP_ERR, TS_ERR_PROTOCOL, "check the device's counters"},
     };
