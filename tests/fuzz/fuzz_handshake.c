@@ -17,9 +17,35 @@ static void require(int holds)
         abort();
 }
 
+/* What ibv_modify_qp and our own arrays can take. */
+static void verbs_check(const struct handshake_verbs *verbs)
+{
+    if (!verbs->offered)
+        return;
+    require(verbs->gid_count >= 1 && verbs->gid_count <= HANDSHAKE_GIDS);
+    require(verbs->data_qps >= 1 && verbs->data_qps <= HANDSHAKE_QPS);
+    require(verbs->mtu >= 256 && verbs->mtu <= 4096 && (verbs->mtu & (verbs->mtu - 1)) == 0);
+    require(verbs->psn <= 0xffffff && verbs->notify_qp <= 0xffffff && verbs->reads <= UINT8_MAX);
+    for (uint32_t i = 0; i < verbs->data_qps; i++)
+        require(verbs->data_qp[i] >= 1 && verbs->data_qp[i] <= 0xffffff);
+}
+
+/* Nobody knows the key by chance, so an answer with these is signed here. */
+static void welcome_with(const struct handshake_verbs *verbs)
+{
+    struct handshake_welcome welcome = {.status = TS_OK, .verbs = *verbs}, read;
+    uint8_t bytes[HANDSHAKE_FRAME_MAX], again[HANDSHAKE_FRAME_MAX];
+    size_t size = handshake_welcome_write(bytes, key, sent, sizeof(sent), challenge, &welcome);
+
+    require(handshake_welcome_read(bytes, size, key, sent, sizeof(sent), challenge, &read) ==
+            TS_OK);
+    require(handshake_welcome_write(again, key, sent, sizeof(sent), challenge, &read) == size);
+    require(memcmp(again, bytes, size) == 0);
+}
+
 static void hello_try(const uint8_t *bytes, size_t size)
 {
-    struct handshake_hello hello;
+    struct handshake_hello hello, read;
     uint8_t again[HANDSHAKE_FRAME_MAX];
 
     if (handshake_hello_read(bytes, size, &hello) != TS_OK)
@@ -28,9 +54,12 @@ static void hello_try(const uint8_t *bytes, size_t size)
     require(memchr(hello.address, 0, sizeof(hello.address)) != NULL);
     require(memchr(hello.worker_name, 0, sizeof(hello.worker_name)) != NULL);
     require(memchr(hello.segment, 0, sizeof(hello.segment)) != NULL);
-    /* What was read can be said again. */
+    verbs_check(&hello.verbs);
+    /* What was read can be said again, and is the same then. */
     size = handshake_hello_write(again, &hello);
-    require(handshake_hello_read(again, size, &hello) == TS_OK);
+    require(handshake_hello_read(again, size, &read) == TS_OK);
+    verbs_check(&read.verbs);
+    welcome_with(&hello.verbs);
 }
 
 /* Nobody knows the key by chance, so the body is signed here, as a peer with the key would. */

@@ -14,7 +14,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;
     (void)argv;
-    fixture_start();
+    fixture_start(host_config("fuzzed"));
     return 0;
 }
 

@@ -34,10 +34,8 @@ static struct fixture fixture;
 static uint8_t fixture_private[FIXTURE_MEMORY];
 
 /* Once per process. */
-static void fixture_start(void)
+static void fixture_start(struct proto_worker_config config)
 {
-    struct proto_worker_config config = host_config("fuzzed");
-
     config.connect_ms = 1000;
     host_start(&fixture.host, &config);
 }

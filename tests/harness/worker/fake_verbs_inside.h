@@ -21,9 +21,8 @@ struct fake_event {
 /* One device and the one context that is open on it. */
 struct fake_nic {
     struct fake_device seen; /* first: what the test has is this */
-    bool used;
+    bool used, open;
     struct ibv_context context;
-    bool open;
     struct list events; /* struct fake_event */
     struct list qps, cqs, mrs;
     struct fake_failure failure[FAKE_CALLS];

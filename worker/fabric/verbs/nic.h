@@ -103,7 +103,7 @@ int verbs_cq_charge(struct verbs_nic *nic, struct verbs_cq *cq, uint32_t entries
                     size_t text_size);
 void verbs_cq_refund(struct verbs_nic *nic, struct verbs_cq *cq, uint32_t entries);
 
-/* nic.c: posts a receive buffer to the shared queue, or to `qp` where there is none. */
+/* nic.c: posts a receive buffer to the shared queue (qp NULL), or to `qp` where there is none. */
 int verbs_receive_post(struct verbs_nic *nic, const struct verbs_qp *qp,
                        struct verbs_buffer *buffer);
 /* Posts `count` free buffers. TS_OK, TS_ERR_NO_MEMORY, TS_ERR_SYSTEM with errno. */
