@@ -1,6 +1,6 @@
 /* Four jobs, two workers, requests of all sizes and kinds, and at random moments cables that are
- * cut, addresses that go, packets that are lost, workers that are killed or stopped.  The ledger of
- * each job says: no wrong byte, exactly one completion for each request, a notification at most
+ * silent, addresses that go, packets that are lost, workers that are killed or stopped.  The ledger
+ * of each job says: no wrong byte, exactly one completion for each request, a notification at most
  * once, in order, never before its data.  TESUP_SEED=N repeats a run's events. */
 #include "tests/harness/test.h"
 
@@ -243,6 +243,18 @@ static void worker_stop(const struct daemon *daemon)
     kill(pid, SIGCONT);
 }
 
+/* A cable that carries nothing, both ways.  Taking the interface down under load is no test of
+ * ours: Linux 6.1's Soft-RoCE then sends in a loop without end, inside the kernel, and `ip` waits
+ * for that CPU (test_restart.c takes it down with a bounded number of requests). */
+static void silence(unsigned ms)
+{
+    for (unsigned side = 0; side < RDMA_SIDES; side++)
+        rdma_disturb(side, "loss 100%");
+    wait_sleep_ms(ms);
+    for (unsigned side = 0; side < RDMA_SIDES; side++)
+        rdma_disturb(side, NULL);
+}
+
 static void event_do(uint64_t dice)
 {
     unsigned side = dice / 8 % 2;
@@ -271,9 +283,7 @@ static void event_do(uint64_t dice)
         rdma_address_give(side);
         return;
     default:
-        rdma_cable_cut(side);
-        wait_sleep_ms(dice % 8 == 6 ? 300 : 2500);
-        rdma_cable_join(side);
+        silence(dice % 8 == 6 ? 300 : 2500);
         return;
     }
 }

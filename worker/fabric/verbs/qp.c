@@ -292,11 +292,11 @@ static const char *wc_advice(enum ibv_wc_status status)
     case IBV_WC_RNR_RETRY_EXC_ERR:
         return "the peer's worker: it has no receive buffer posted";
     case IBV_WC_REM_ACCESS_ERR:
-        return "the region at the peer: it was unregistered, or its worker has died";
+        return "the region at the peer: unregistered, or its worker died";
     case IBV_WC_LOC_PROT_ERR:
         return "the local region: it was unregistered, or is read-only";
     case IBV_WC_WR_FLUSH_ERR:
-        return "the peer: a request of its own must have put this queue pair into error";
+        return "the peer: its request put this queue pair into error";
     default:
         return "the device's counters (rdma statistic) and the kernel's log";
     }
