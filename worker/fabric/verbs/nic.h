@@ -79,7 +79,8 @@ struct verbs_nic {
     struct list mrs;                           /* struct verbs_mr.member */
     struct verbs_register *registrar;
     bool polling;
-    bool port_down; /* as the last event said */
+    uint64_t looked_ns; /* for stalled queue pairs */
+    bool port_down;     /* as the last event said */
 };
 
 /* device.c */

@@ -38,8 +38,10 @@ struct verbs_qp {
     uint32_t generation;
     uint32_t inline_max;
     uint32_t head, tail, staged; /* free-running; [tail, head - staged) is posted */
-    uint32_t reads;              /* RDMA READs among them */
-    uint64_t flying;             /* bytes of slices among them */
+    uint32_t seen_tail;          /* as the last look for stalls found it */
+    uint64_t seen_ns;
+    uint32_t reads;  /* RDMA READs among them */
+    uint64_t flying; /* bytes of slices among them */
     struct ibv_send_wr wr[VERBS_QP_DEPTH];
     struct ibv_sge sge[VERBS_QP_DEPTH];
     struct verbs_posted entry[VERBS_QP_DEPTH];
