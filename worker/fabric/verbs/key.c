@@ -299,23 +299,25 @@ int verbs_key_on_revoke(struct verbs_link *link, const struct frame *frame)
 
 /* ---- the owner's side ---- */
 
-static int export_answer(struct verbs_link *link, const struct region *region, uint32_t import,
-                         int status)
+static int export_refuse(struct verbs_link *link, uint32_t import, int status)
 {
-    const struct verbs_mr *mr = region != NULL ? region->mr : NULL;
     struct frame frame = {.type = FRAME_EXPORTED, .request = import, .status = (int16_t)status};
-    struct frame_keys keys;
-    size_t size;
 
-    if (status != TS_OK)
-        return link->link.ops->send(&link->link, &frame, NULL, 0, NULL, 0);
-    keys = (struct frame_keys){.base = region->memory.base,
-                               .iova = mr->base,
-                               .length = region->memory.length,
-                               .access = region->access,
-                               .region = region->handle};
-    size = mr->count * sizeof(uint32_t);
-    frame.length = (uint32_t)(sizeof(keys) + size);
+    return link->link.ops->send(&link->link, &frame, NULL, 0, NULL, 0);
+}
+
+static int export_answer(struct verbs_link *link, const struct region *region, uint32_t import)
+{
+    const struct verbs_mr *mr = region->mr;
+    const struct frame_keys keys = {.base = region->memory.base,
+                                    .iova = mr->base,
+                                    .length = region->memory.length,
+                                    .access = region->access,
+                                    .region = region->handle};
+    const size_t size = mr->count * sizeof(uint32_t);
+    struct frame frame = {
+        .type = FRAME_EXPORTED, .request = import, .length = (uint32_t)(sizeof(keys) + size)};
+
     return link->link.ops->send(&link->link, &frame, &keys, sizeof(keys), mr->rkeys, size);
 }
 
@@ -338,7 +340,7 @@ int verbs_key_on_export(struct verbs_link *link, const struct frame *frame)
         free(export);
         if (region != NULL)
             region_release(region);
-        return export_answer(link, NULL, frame->request, status);
+        return export_refuse(link, frame->request, status);
     }
     export->region = region; /* with the reference of the look-up */
     export->import = frame->request;
