@@ -333,8 +333,7 @@ int verbs_key_on_export(struct verbs_link *link, const struct frame *frame)
         status = region->mr == NULL ? TS_ERR_UNSUPPORTED : TS_ERR_NOT_FOUND;
     if (status == TS_OK) {
         export = calloc(1, sizeof(*export));
-        status =
-            export == NULL ? TS_ERR_NO_MEMORY : export_answer(link, region, frame->request, TS_OK);
+        status = export == NULL ? TS_ERR_NO_MEMORY : export_answer(link, region, frame->request);
     }
     if (status != TS_OK) {
         free(export);
