@@ -302,7 +302,7 @@ static void link_describe(struct verbs_link *link, struct handshake_verbs *mine)
                                  .psn = link->psn,
                                  .data_qps = link->data_count,
                                  .window = link->stream.window,
-                                 .reads = (uint32_t)nic->attr.max_qp_rd_atom & 0xff,
+                                 .reads = verbs_reads_max(nic->attr.max_qp_rd_atom),
                                  .notify_qp = link->notify != NULL ? link->notify->qp->qp_num : 0};
     if (nic->worker->config.rdma.mtu != 0 && nic->worker->config.rdma.mtu < mine->mtu)
         mine->mtu = nic->worker->config.rdma.mtu;

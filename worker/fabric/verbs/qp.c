@@ -163,12 +163,12 @@ int verbs_qp_connect(struct verbs_qp *qp, const struct verbs_path *path, char *t
 {
     const struct proto_rdma *config = &qp->nic->worker->config.rdma;
     const struct ibv_device_attr *device = &qp->nic->attr;
-    uint32_t reads = (uint32_t)device->max_qp_init_rd_atom;
+    uint32_t reads = verbs_reads_max(device->max_qp_init_rd_atom);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
                                .path_mtu = verbs_mtu(path->mtu),
                                .dest_qp_num = path->qp,
                                .rq_psn = path->psn,
-                               .max_dest_rd_atomic = (uint8_t)device->max_qp_rd_atom,
+                               .max_dest_rd_atomic = verbs_reads_max(device->max_qp_rd_atom),
                                .min_rnr_timer = QP_RNR_TIMER};
     int rc;
 

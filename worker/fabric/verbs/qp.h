@@ -69,6 +69,11 @@ void verbs_qp_stop(struct verbs_qp *qp);
 /* No completion of it is left in the queues' hands, or they are stale from now on. */
 void verbs_qp_destroy(struct verbs_qp *qp);
 
+/* READs that the device allows at once: the verbs' field for it has eight bits. */
+static inline uint8_t verbs_reads_max(int most)
+{
+    return most > UINT8_MAX ? UINT8_MAX : (uint8_t)most;
+}
 static inline uint32_t verbs_qp_room(const struct verbs_qp *qp)
 {
     return VERBS_QP_DEPTH - (qp->head - qp->tail);
