@@ -27,9 +27,14 @@ json_t *status_document(const struct daemon *daemon)
     return status;
 }
 
+static json_t *pair_of(const json_t *status)
+{
+    return json_array_get(json_object_get(status, "pairs"), 0);
+}
+
 static json_t *worker_of(const json_t *status)
 {
-    return json_object_get(json_array_get(json_object_get(status, "pairs"), 0), "worker");
+    return json_object_get(pair_of(status), "worker");
 }
 
 static uint64_t count_take(json_t *status, const json_t *owner, const char *name)
@@ -49,6 +54,21 @@ uint64_t status_worker_count(const struct daemon *daemon, const char *name)
     json_t *status = status_document(daemon);
 
     return count_take(status, worker_of(status), name);
+}
+
+bool status_worker_erred(const struct daemon *daemon, const char *part)
+{
+    json_t *status = status_document(daemon);
+    const json_t *errors = json_object_get(pair_of(status), "errors");
+    bool found = false;
+
+    for (size_t i = 0; i < json_array_size(errors); i++) {
+        const json_t *text = json_object_get(json_array_get(errors, i), "text");
+
+        found |= strstr(json_string_value(text), part) != NULL;
+    }
+    json_decref(status);
+    return found;
 }
 
 uint64_t status_supervisor_count(const struct daemon *daemon, const char *name)

@@ -3,6 +3,7 @@
 #define TESUP_TESTS_HARNESS_STATUS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,6 +14,10 @@
 json_t *status_document(const struct daemon *daemon);
 /* Counters of the first worker and of the supervisor, by their JSON names. */
 uint64_t status_worker_count(const struct daemon *daemon, const char *name);
+
+/* Whether the first worker has said an error with this in its text.  The log is no witness of that:
+ * a worker writes at most one line of a kind each second there, and counts the others. */
+bool status_worker_erred(const struct daemon *daemon, const char *part);
 uint64_t status_supervisor_count(const struct daemon *daemon, const char *name);
 /* Waits until the counter has reached `least`. */
 void status_worker_wait(const struct daemon *daemon, const char *name, uint64_t least);
