@@ -24,7 +24,7 @@
 #include "shm/list.h"
 
 #ifndef TESUP_MORE
-#define TESUP_MORE 0x08u
+#define TESUP_MORE 0u
 #endif
 
 #define ENGINE_LABEL_MAX 64u /* ip:port with its NUL: the buffers of callers have 64 bytes */
