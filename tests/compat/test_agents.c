@@ -118,8 +118,8 @@ static void steps_run(struct talk *talk, unsigned initiator)
     for (int opcode = OPCODE_READ; opcode <= OPCODE_WRITE; opcode++)
         for (uint64_t length = 4 * KIB; length <= talk->meeting->largest; length *= 16)
             for (unsigned i = 0; i < BATCHES; i++)
-                (initiator == talk->index ? step_initiate
-                                          : step_serve)(talk, opcode, length, batches[i]);
+                (initiator == talk->index ? step_initiate : step_serve)(talk, opcode, length,
+                                                                        batches[i]);
 }
 
 /* An agent that talks to itself is no special case. */
