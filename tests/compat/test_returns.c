@@ -45,7 +45,9 @@ static void refusal_check(const struct refusal *refusal, transfer_engine_t engin
 
 static notify_msg_t a_note(void)
 {
-    return (notify_msg_t){.name = (char[]){"n"}, .msg = (char[]){"m"}};
+    static char name[] = "name", msg[] = "msg";
+
+    return (notify_msg_t){.name = name, .msg = msg};
 }
 
 #define CALL(name, expression)                 \
@@ -207,10 +209,10 @@ static long long_name(transfer_engine_t engine)
 
 static notify_msg_t long_note(void)
 {
-    static char message[65528 + 1];
+    static char name[] = "name", message[65528 + 1];
 
     memset(message, 'x', sizeof(message) - 1);
-    return (notify_msg_t){.name = (char[]){"name"}, .msg = message};
+    return (notify_msg_t){.name = name, .msg = message};
 }
 
 static long submit_note_of(transfer_engine_t engine, notify_msg_t note)
