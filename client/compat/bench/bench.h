@@ -14,7 +14,7 @@
 
 #define BENCH_NAME_MAX 320
 #define BENCH_WAIT_MS  20000u /* for one iteration */
-#define BENCH_SPIN     8u    /* looks before the CPU is given away once */
+#define BENCH_SPIN     8u     /* looks before the CPU is given away once */
 
 enum bench_op { BENCH_READ, BENCH_WRITE, BENCH_OPS };
 enum bench_way { BENCH_ABI, BENCH_DIRECT, BENCH_TCP, BENCH_WAYS };
