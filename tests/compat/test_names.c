@@ -18,6 +18,11 @@
 static struct daemon host;
 static struct agent left, right;
 
+static uint16_t port_of(const struct agent *agent)
+{
+    return (uint16_t)strtoul(strrchr(agent->name, ':') + 1, NULL, 10);
+}
+
 static void expect_transfer(const char *name)
 {
     int target = agent_open(&left, name);
@@ -64,7 +69,7 @@ static void expect_label(transfer_engine_t engine, const char *begin)
 
 static void test_labels(void **state)
 {
-    uint16_t port = (uint16_t)atoi(strrchr(left.name, ':') + 1);
+    uint16_t port = port_of(&left);
     char taken[AGENT_NAME];
 
     (void)state;
@@ -166,7 +171,7 @@ static void test_impostors(void **state)
 
 static int ask(const char *question, size_t size)
 {
-    uint16_t port = (uint16_t)atoi(strrchr(right.name, ':') + 1);
+    uint16_t port = port_of(&right);
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -221,7 +226,7 @@ static void test_successor(void **state)
 
     (void)state;
     agent_begin(&old, &host, 4096);
-    port = (uint16_t)atoi(strrchr(old.name, ':') + 1);
+    port = port_of(&old);
     target = agent_open(&left, old.name);
     assert_int_equal(
         agent_do(&left, OPCODE_WRITE, target, (uint64_t)(uintptr_t)old.bytes, 4096, 1, NULL),

@@ -154,8 +154,10 @@ int measure_run(struct bench_side *side, struct bench_target *target, struct ben
                 unsigned *count)
 {
     uint8_t *copy = malloc(side->options->max);
-    int rc = copy != NULL ? 0 : bench_fail("no memory for a copy");
+    int rc = 0;
 
+    if (copy == NULL)
+        return bench_fail("no memory for a copy");
     signal(SIGPIPE, SIG_IGN); /* a target that has ended is told in words */
     for (unsigned way = 0; rc == 0 && way < BENCH_WAYS; way++)
         if (way != BENCH_DIRECT || side->options->direct)

@@ -64,7 +64,7 @@ static int memory_insert(struct memory_table *table, const struct memory_entry *
         return refuse(TRANSFER_ENGINE_OVERLAPPED, call,
                       "%#llx + %llu bytes overlap memory that is registered already",
                       (unsigned long long)entry->base, (unsigned long long)entry->length);
-    if (table->count == table->room) {
+    if (table->entries == NULL || table->count == table->room) {
         size_t room = table->room > 0 ? 2 * table->room : 64;
         void *larger = realloc(table->entries, room * sizeof(*table->entries));
 
