@@ -1,0 +1,80 @@
+"""The package: its version, its stubs, its words."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import unittest
+from pathlib import Path
+
+import tesup
+from tesup import _native
+
+ROOT = Path(os.environ["TESUP_SOURCE_DIR"])
+
+
+def stub_names(tree: ast.Module) -> dict[str, set[str]]:
+    """Names of the module under "", and of each class under its own."""
+    names: dict[str, set[str]] = {"": set()}
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names[""].add(node.target.id)
+        elif isinstance(node, ast.FunctionDef):
+            names[""].add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names[""].add(node.name)
+            names[node.name] = {
+                item.name for item in node.body if isinstance(item, ast.FunctionDef)
+            }
+    return names
+
+
+def public(names: set[str]) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+class Package(unittest.TestCase):
+    def test_stubs_say_what_the_module_has(self) -> None:
+        folder = Path(tesup.__file__).parent
+        self.assertTrue((folder / "py.typed").exists())
+        stubs = stub_names(ast.parse((folder / "_native.pyi").read_text()))
+        self.assertEqual(public(stubs[""]), public(set(dir(_native))))
+        for name in ("Session", "Memory", "Channel"):
+            found = set(dir(getattr(_native, name)))
+            self.assertEqual(public(stubs[name]), public(found), name)
+
+    def test_version_is_the_projects(self) -> None:
+        text = (ROOT / "CMakeLists.txt").read_text()
+        found = re.search(r"project\(tesup VERSION (\S+)", text)
+        assert found is not None
+        self.assertEqual(tesup.__version__, found.group(1))
+
+    def test_every_code_of_the_header_has_its_exception(self) -> None:
+        header = (ROOT / "client/include/tesup.h").read_text()
+        codes = dict(re.findall(r"#define TESUP_(ERR_\w+|AGAIN|OK) +\(?(-?\d+)\)?", header))
+        self.assertGreater(len(codes), 20)
+        for name, value in codes.items():
+            self.assertEqual(getattr(tesup, name), int(value))
+            if name != "OK":
+                made = tesup._errors.make(int(value), "why")
+                self.assertIsNot(type(made), tesup.Error, name)
+                self.assertEqual((made.code, str(made)), (int(value), "why"))
+
+    def test_everything_public_is_documented(self) -> None:
+        for name in tesup.__all__:
+            thing = getattr(tesup, name)
+            if not callable(thing):
+                continue
+            self.assertTrue(inspect.getdoc(thing), name)
+            for part, value in vars(thing).items() if inspect.isclass(thing) else ():
+                if not part.startswith("_") and inspect.isfunction(value):
+                    self.assertTrue(inspect.getdoc(value), f"{name}.{part}")
+
+    def test_the_module_is_of_the_stable_abi(self) -> None:
+        self.assertTrue(str(_native.__file__).endswith(".abi3.so"), _native.__file__)
+
+
+if __name__ == "__main__":
+    unittest.main()
