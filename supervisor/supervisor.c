@@ -64,16 +64,10 @@ static void supervisor_drain(struct supervisor *supervisor)
     supervisor_worker_changed(supervisor);
 }
 
-/* The first: finish what runs, take nothing new.  The second: at once. */
-static void signal_ready(struct loop_source *source, uint32_t events)
+/* The first time: finish what runs, take nothing new.  The second: at once. */
+static void supervisor_leave(struct supervisor *supervisor, const char *why)
 {
-    struct supervisor *supervisor = list_entry(source, struct supervisor, signal_source);
-    struct signalfd_siginfo info;
-
-    (void)events;
-    if (read(supervisor->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
-        return;
-    log_info("SIG%s: %s", sigabbrev_np((int)info.ssi_signo),
+    log_info("%s: %s", why,
              supervisor->draining ? "leaving at once" : "finishing what runs, then leaving");
     if (!supervisor->draining) {
         supervisor->draining = true;
@@ -86,6 +80,19 @@ static void signal_ready(struct loop_source *source, uint32_t events)
                        supervisor->options.drain_ms + LEAVE_MORE_MS);
     }
     supervisor_drain(supervisor);
+}
+
+static void signal_ready(struct loop_source *source, uint32_t events)
+{
+    struct supervisor *supervisor = list_entry(source, struct supervisor, signal_source);
+    struct signalfd_siginfo info;
+    char why[32];
+
+    (void)events;
+    if (read(supervisor->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    snprintf(why, sizeof(why), "SIG%s", sigabbrev_np((int)info.ssi_signo));
+    supervisor_leave(supervisor, why);
 }
 
 static int signals_open(struct supervisor *supervisor, char *text, size_t text_size)
@@ -196,11 +203,24 @@ static int jobs_open(struct supervisor *supervisor, char *text, size_t text_size
     return broker_open(&supervisor->broker, supervisor, text, text_size);
 }
 
+/* Looked at with each heartbeat: a job that came and went in between is not seen. */
+static void idle_look(struct supervisor *supervisor)
+{
+    uint64_t now = clock_now();
+    uint64_t limit = supervisor->options.exit_idle_ms * CLOCK_NS_PER_MS;
+
+    if (supervisor->jobs.used > 0 || supervisor->idle_since == 0)
+        supervisor->idle_since = now;
+    else if (limit > 0 && !supervisor->draining && now - supervisor->idle_since >= limit)
+        supervisor_leave(supervisor, "no job is attached (--exit-when-idle)");
+}
+
 static void heartbeat(struct timer *timer)
 {
     struct supervisor *supervisor = list_entry(timer, struct supervisor, heartbeat);
 
     publish_heartbeat(supervisor);
+    idle_look(supervisor);
     loop_timer_set(&supervisor->loop, timer, HEARTBEAT_MS);
 }
 

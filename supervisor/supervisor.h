@@ -41,7 +41,8 @@ struct supervisor {
     int signals;
     struct loop_source signal_source;
     struct timer heartbeat;
-    struct timer leave; /* the end of the drain, whatever happens */
+    uint64_t idle_since; /* a heartbeat that found no job, and each since then */
+    struct timer leave;  /* the end of the drain, whatever happens */
     struct systemd systemd;
     bool ready, draining;
     void (*on_ready)(struct supervisor *supervisor); /* all workers are ready or given up */

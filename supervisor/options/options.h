@@ -47,6 +47,7 @@ struct serve_options {
     char topology[PATH_MAX]; /* hwloc XML; "" = this machine */
     bool foreground;
     uint32_t drain_ms;
+    uint32_t exit_idle_ms; /* 0 = never */
 
     char listen[LAYOUT_NAME_MAX];       /* as given, HOST:PORT */
     char listen_host[OPTIONS_HOST_MAX]; /* split; IPv6 without brackets */

@@ -37,7 +37,7 @@ struct serve_option {
     const char *help;
 };
 
-#define OPTIONS_COUNT        43
+#define OPTIONS_COUNT        44
 #define OPTIONS_TABLE_CONFIG 0 /* index of --config, which is read first */
 
 extern const struct serve_option options_table[OPTIONS_COUNT];

@@ -57,6 +57,7 @@ static const struct sample samples[] = {
     {"runtime-dir", "/tmp/x", "", "empty"},
     {"topology", "/x.xml", "", "empty"},
     {"drain-timeout", "0s", "2h", "ms or s"},
+    {"exit-when-idle", "2s", "2", "2s or 2ms"},
     {"listen", "[::1]:0", "::1:7400", "brackets"},
     {"advertise", "node-7.example", "node-7:7400", "no port"},
     {"peer-key", "/k", "", "empty"},
