@@ -1,4 +1,4 @@
-"""Builds the extension module against libtesup: the tree's, or the one that is installed."""
+"""Builds the extension modules against libtesup: the tree's, or the one that is installed."""
 
 import os
 import subprocess
@@ -11,12 +11,12 @@ HERE = Path(__file__).resolve().parent
 TREE = HERE.parents[1]
 
 # The buffer protocol is part of the stable ABI since Python 3.11. With that or a later one the
-# module is built once for all of them; with 3.9 and 3.10 it is built for that version alone.
+# modules are built once for all of them; with 3.9 and 3.10 they are built for that version alone.
 STABLE = sys.version_info >= (3, 11)
 
 
-def libtesup():
-    """Include folders, library folders, and folders where the library lies at run time."""
+def places():
+    """Include folders, library folders, and folders where the libraries lie at run time."""
     folder = os.environ.get("TESUP_BUILD_DIR")
     if folder or (TREE / "client/include/tesup.h").exists():
         library = Path(folder or TREE / "build").resolve() / "lib"
@@ -26,7 +26,8 @@ def libtesup():
                 "(cmake --preset release && cmake --build build), or name the folder of another "
                 "build in TESUP_BUILD_DIR"
             )
-        return [str(TREE / "client/include")], [str(library)], [str(library)]
+        includes = [TREE / "client/include", TREE / "client/compat/mooncake/include"]
+        return [str(include) for include in includes], [str(library)]
     try:
         said = subprocess.run(
             ["pkg-config", "--cflags-only-I", "--libs-only-L", "libtesup"],
@@ -38,27 +39,39 @@ def libtesup():
             "the tesup tree), or build this package inside of the tree"
         )
     includes = [word[2:] for word in said if word.startswith("-I")]
-    libraries = [word[2:] for word in said if word.startswith("-L")]
-    return includes, libraries, libraries
+    return includes, [word[2:] for word in said if word.startswith("-L")]
 
 
-INCLUDES, LIBRARIES, RUNTIME = libtesup()
+INCLUDES, LIBRARIES = places()
+
+
+def extension(name, folder, sources, **more):
+    """Native code that finds tesup's libraries where they are now."""
+    return Extension(
+        f"tesup.{name}",
+        sources=[f"{folder}/{source}.c" for source in sources],
+        depends=[f"{folder}/{header.name}" for header in (HERE / folder).glob("*.h")],
+        include_dirs=INCLUDES,
+        library_dirs=LIBRARIES,
+        runtime_library_dirs=LIBRARIES,
+        define_macros=[("_GNU_SOURCE", None)]
+        + ([("Py_LIMITED_API", "0x030B0000")] if STABLE else []),
+        extra_compile_args=["-std=gnu11"],
+        py_limited_api=STABLE,
+        **more,
+    )
+
 
 setup(
     ext_modules=[
-        Extension(
-            "tesup._native",
-            sources=[f"native/{name}.c" for name in ("module", "session", "memory", "dlpack", "channel")],
-            depends=["native/native.h"],
-            include_dirs=INCLUDES,
-            library_dirs=LIBRARIES,
-            runtime_library_dirs=RUNTIME,
+        extension(
+            "_native", "native", ["module", "session", "memory", "dlpack", "channel"],
             libraries=["tesup"],
-            define_macros=[("_GNU_SOURCE", None)]
-            + ([("Py_LIMITED_API", "0x030B0000")] if STABLE else []),
-            extra_compile_args=["-std=gnu11"],
-            py_limited_api=STABLE,
-        )
+        ),
+        extension(
+            "_engine", "native/mooncake", ["library", "engine", "transfer", "memory"],
+            libraries=["dl"],
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
 )

@@ -6,8 +6,9 @@
 #include "client/compat/mooncake/environment.h"
 #include "client/compat/mooncake/private.h"
 
-#define ATTACH_MS 20000u /* until a private supervisor serves us, other processes' tries included \
-                          */
+#define ATTACH_MS                                                                   \
+    20000u /* until a private supervisor serves us, other processes' tries included \
+            */
 #define PAUSE_NS   20000000l
 #define TEXT_BYTES 1024u
 
