@@ -304,6 +304,8 @@ static int channel_return(struct tesup_channel *channel)
         }
     }
     pthread_mutex_unlock(&session->lock);
+    if (rc == TS_OK && channel->group == GROUP_OPEN)
+        channel->group = GROUP_LOST;
     return rc;
 }
 

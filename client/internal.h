@@ -230,11 +230,18 @@ struct mailbox_look { /* the notification that the application looks at */
     uint32_t remote;
 };
 
+enum submit_group {
+    GROUP_NONE = 0,
+    GROUP_OPEN, /* the last accepted request said TESUP_MORE */
+    GROUP_LOST, /* so it did, and the rings that it went into are gone */
+};
+
 struct tesup_channel {
     struct tesup_session *session;
     uint64_t attachment; /* the session's when these rings came */
     bool broken;         /* a ring was impossible: never used again */
     bool settling;       /* the rings are left; requests in flight end as uncertain */
+    enum submit_group group;
     uint32_t slots, in_flight;
     struct ring_producer sq, ntx;
     struct ring_consumer cq;

@@ -4,7 +4,7 @@
 #include "client/internal.h"
 #include "shm/table.h"
 
-#define REQUEST_FLAGS (TESUP_NOTIFY_ALWAYS | TESUP_REMOTE_ADDR)
+#define REQUEST_FLAGS (TESUP_NOTIFY_ALWAYS | TESUP_REMOTE_ADDR | TESUP_MORE)
 
 static int refuse(const struct tesup_request *request, const char *why)
 {
@@ -93,8 +93,10 @@ static int sqe_fill(struct tesup_channel *channel, const struct tesup_request *r
     struct tesup_session *session = channel->session;
     int rc;
 
-    *sqe = (struct sqe){
-        .op = (uint8_t)request->op, .deadline_ms = request->deadline_ms, .cookie = request->cookie};
+    *sqe = (struct sqe){.op = (uint8_t)request->op,
+                        .flags = (uint8_t)request->flags & SQE_FLAG_MORE,
+                        .deadline_ms = request->deadline_ms,
+                        .cookie = request->cookie};
     if (request->op == TESUP_OP_NOP)
         return TS_OK;
     rc = handle_translate(session, &session->remotes, request->remote, &sqe->remote);
@@ -147,6 +149,15 @@ static void sqe_push(struct tesup_channel *channel, const struct sqe *sqe)
     channel->sq.tail++;
 }
 
+/* A new worker knows nothing of the requests that went before: it would send the notification
+ * without them. */
+static int group_refuse(struct tesup_channel *channel, const struct tesup_request *request)
+{
+    if ((request->flags & TESUP_MORE) == 0)
+        channel->group = GROUP_NONE;
+    return error_set(TS_ERR_GONE, "the supervisor died inside this group of requests");
+}
+
 static int submit_one(struct tesup_channel *channel, const struct tesup_request *request)
 {
     struct sqe sqe;
@@ -155,6 +166,8 @@ static int submit_one(struct tesup_channel *channel, const struct tesup_request 
 
     if (rc != TS_OK)
         return rc;
+    if (channel->group == GROUP_LOST)
+        return group_refuse(channel, request);
     if (channel->in_flight == channel->slots)
         return TS_AGAIN;
     rc = ring_producer_room(&channel->sq, 1);
@@ -174,6 +187,7 @@ static int submit_one(struct tesup_channel *channel, const struct tesup_request 
                                                   .op = sqe.op,
                                                   .used = true};
     channel->in_flight++;
+    channel->group = (request->flags & TESUP_MORE) != 0 ? GROUP_OPEN : GROUP_NONE;
     sqe_push(channel, &sqe);
     return TS_OK;
 }

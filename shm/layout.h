@@ -34,7 +34,8 @@
 /* Feature bits: a side sets what it offers; the other uses only what it knows. */
 #define LAYOUT_FEATURE_MAILBOX (UINT64_C(1) << 0) /* notifications arrive on this channel */
 #define LAYOUT_FEATURE_OOB     (UINT64_C(1) << 1) /* notify_max is above the native limit */
-#define LAYOUT_FEATURES_KNOWN  (LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB)
+#define LAYOUT_FEATURE_GROUP   (UINT64_C(1) << 2) /* the worker knows SQE_FLAG_MORE */
+#define LAYOUT_FEATURES_KNOWN  (LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB | LAYOUT_FEATURE_GROUP)
 
 /* One direction of one ring.  Producer and consumer words are two lines apart. */
 struct ring_shared {
@@ -104,7 +105,8 @@ enum sqe_op {
 #define SQE_FLAG_NOTIFY        0x01u /* notify_pos/notify_len name a record in ntx */
 #define SQE_FLAG_NOTIFY_ALWAYS 0x02u /* it arrives whatever becomes of the transfer */
 #define SQE_FLAG_REMOTE_ADDR   0x04u /* remote_offset is an address in the owner's process */
-#define SQE_FLAG_MASK          0x07u
+#define SQE_FLAG_MORE          0x08u /* the notification of a later request waits for it, too */
+#define SQE_FLAG_MASK          0x0fu
 
 /* A submission.  The job writes it once; the worker copies it once and never looks again. */
 struct sqe {
@@ -176,7 +178,8 @@ struct journal_entry {
     uint64_t cookie;
     uint64_t cq_pos;
     uint8_t op;
-    uint8_t pad[31];
+    uint8_t flags; /* SQE_FLAG_*; of the last one accepted they outlive its completion */
+    uint8_t pad[30];
 };
 static_assert(sizeof(struct journal_entry) == 64, "one line per request");
 

@@ -63,6 +63,25 @@ static void journal_note(struct journal_entry *entry, enum journal_state state)
     atomic_publish(&entry->state, state); /* J0, pairs with J1 of the next worker */
 }
 
+/* The leader of a group whose last accepted member says MORE is still in the ring, or to come. */
+static void channel_adopt_group(struct channel *channel)
+{
+    uint64_t start = channel->map.sq.start, last = 0;
+    uint8_t flags = 0;
+
+    for (uint32_t slot = 0; slot < channel->map.slots; slot++) {
+        const struct journal_entry *entry = &channel->map.journal[slot];
+        uint64_t at = entry->ticket - start + 1;
+
+        if (at <= last || at > channel->sq.head - start)
+            continue;
+        last = at;
+        flags = entry->flags;
+    }
+    if ((flags & SQE_FLAG_MORE) != 0)
+        group_adopt(&channel->group);
+}
+
 /* Completes what the dead worker had accepted: once, and as uncertain. */
 static int channel_adopt_journal(struct channel *channel)
 {
@@ -108,6 +127,7 @@ static int channel_start(struct channel *channel, bool adopt)
             rc = channel_adopt_journal(channel);
         if (rc != TS_OK)
             return rc;
+        channel_adopt_group(channel);
     }
     channel->source.ready = channel_on_doorbell;
     if (reactor_watch(&worker->reactor, &channel->source, EPOLLIN) < 0)
@@ -153,6 +173,7 @@ int channel_add(struct session *session, const struct proto_channel *ask, int me
     channel->bell.fd = job_event;
     list_init(&channel->link);
     list_init(&channel->touched);
+    group_init(&channel->group);
     rc = channel_map(memfd, &channel->map);
     if (rc != TS_OK)
         goto err_close;

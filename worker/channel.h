@@ -19,6 +19,7 @@ struct channel {
     struct source source;     /* own_bell's eventfd */
     struct request *requests; /* by slot */
     uint32_t in_flight;
+    struct group group;     /* being collected: its leader is still to come */
     uint64_t stashed_bytes; /* notifications copied out of ntx that wait for credit */
 };
 

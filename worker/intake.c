@@ -29,12 +29,12 @@ static void sqe_accept(struct channel *channel, const struct sqe *sqe, uint64_t 
     entry->ticket = ticket;
     entry->cookie = sqe->cookie;
     entry->op = sqe->op;
+    entry->flags = sqe->flags;
     atomic_publish(&entry->state, JOURNAL_ACCEPTED); /* J0, pairs with J1 of the next worker */
     request->channel = channel;
     request->state = REQUEST_WAITING; /* the slot is taken; request_start says how it goes on */
     request->ticket = ticket;
-    list_init(&request->order); /* it may be discarded before its start, if the session is killed */
-    list_init(&request->waiting);
+    request_init_lists(request);
     channel->in_flight++;
     atomic_count(&channel->session->worker->stats->in_flight, 1);
 }

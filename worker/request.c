@@ -58,6 +58,7 @@ static void request_detach(struct request *request)
     timer_clear(&request_worker(request)->timers, &request->deadline);
     list_remove(&request->order);
     list_remove(&request->waiting);
+    group_forget(request);
     request_drop_stash(request);
     if (request->transfer.local != NULL)
         region_release(request->transfer.local);
@@ -90,6 +91,14 @@ static int request_final_status(const struct request *request)
     return request->moved_status;
 }
 
+/* What the notification tells of the bytes before it: its transfer's end, then its group's. */
+static int request_told_status(const struct request *request)
+{
+    int status = request_final_status(request);
+
+    return status != TS_OK ? status : request->group.status;
+}
+
 /* The notification leaves the order without having been sent. */
 static void request_skip_notify(struct request *request, int status)
 {
@@ -110,8 +119,9 @@ static int request_send_notify(struct request *request)
         .open = remote->open,
         .region = request->name_len,
         .length = request->name_len + request->msg_len,
-        .status = (int16_t)(request->moved ? request_final_status(request) : TS_OK),
-        .value = request->moved ? request->bytes : request->transfer.length,
+        .status = (int16_t)(request->moved ? request_told_status(request) : TS_OK),
+        .value =
+            (request->moved ? request->bytes : request->transfer.length) + request->group.bytes,
     };
 
     if (!request->moved) {
@@ -131,17 +141,21 @@ void request_try_notify(struct request *request)
     struct list *order = request_order(request);
     uint64_t cost = notify_cost(request->name_len, request->msg_len);
 
-    if (!request->notify_pending || order->next != &request->order)
+    if (!request->notify_pending || order->next != &request->order ||
+        !list_empty(&request->group.members))
         return;
-    if (!request->moved && (!request->posted || request->transfer.fault != TS_OK))
+    if (!request->moved &&
+        (!request->posted || request->transfer.fault != TS_OK || request->group.status != TS_OK))
         return;
     /* Behind the bytes only on their own link: the segment may have changed to another meanwhile.
      */
     if (!request->moved && request->transfer.endpoint != remote->endpoint)
         return;
-    if (request->moved && request_final_status(request) != TS_OK &&
+    if (request->moved && request_told_status(request) != TS_OK &&
         (request->flags & SQE_FLAG_NOTIFY_ALWAYS) == 0) {
-        request_skip_notify(request, request_final_status(request));
+        request_skip_notify(request, request_final_status(request) != TS_OK
+                                         ? request_final_status(request)
+                                         : TS_ERR_SKIPPED);
         return;
     }
     if (remote->state != REMOTE_OPEN) {
@@ -197,6 +211,7 @@ static void request_on_moved(struct request *request, int status, uint64_t bytes
     if (request->transfer.local != NULL)
         region_release(request->transfer.local);
     request->transfer.local = NULL;
+    group_leave(request, request_final_status(request), bytes);
     if (request->notify_pending)
         request_try_notify(request);
     else
@@ -247,7 +262,7 @@ void request_resume(struct request *request)
         request_on_moved(request, TS_OK, 0);
         return;
     }
-    transfer->announced = request->notify_pending;
+    transfer->announced = request->notify_pending && list_empty(&request->group.members);
     transfer->aside = false;
     transfer->open = request->remote->open;
     transfer->endpoint = endpoint;
@@ -388,6 +403,15 @@ static bool request_tells_always(const struct request *request)
     return request->notify_pending && (request->flags & SQE_FLAG_NOTIFY_ALWAYS) != 0;
 }
 
+void request_init_lists(struct request *request)
+{
+    list_init(&request->order);
+    list_init(&request->waiting);
+    list_init(&request->member);
+    list_init(&request->transfer.waiting);
+    group_init(&request->group);
+}
+
 void request_start(struct request *request, const struct sqe *sqe,
                    const struct notify_record *record, const uint8_t *body)
 {
@@ -404,14 +428,16 @@ void request_start(struct request *request, const struct sqe *sqe,
                                 .ticket = request->ticket,
                                 .cookie = sqe->cookie,
                                 .deadline.fire = request_on_deadline};
-    list_init(&request->order);
-    list_init(&request->waiting);
+    request_init_lists(request);
+    group_enter(request);
     if (sqe->op == SQE_NOP) {
+        group_leave(request, TS_OK, 0);
         request_finish(request, TS_OK);
         return;
     }
     rc = worker->draining ? TS_ERR_GONE : request_fill(request, sqe, record, body);
     if (rc != TS_OK && !request_tells_always(request)) {
+        group_leave(request, rc, 0);
         request_finish(request, rc);
         return;
     }

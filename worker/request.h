@@ -4,12 +4,13 @@
  *
  * A bound notification goes out when the bytes are in the link's ordered stream (WRITE) or have
  * arrived (READ), when it is the oldest of its channel for that segment, and when the receiver has
- * given credit for it.
+ * given credit for it.  The leader of a group (group.h) waits for its members, too.
  */
 #ifndef TESUP_WORKER_REQUEST_H
 #define TESUP_WORKER_REQUEST_H
 
 #include "worker/fabric/fabric.h"
+#include "worker/group.h"
 #include "worker/worker.h"
 
 struct channel;
@@ -39,12 +40,17 @@ struct request {
     struct timer deadline;
     struct list order;   /* in remote.order[channel]: notifications leave in this order */
     struct list waiting; /* in remote.waiting */
+    struct list member;  /* in the group of its channel or of its leader */
+    struct request *leader;
+    struct group group; /* that it leads; most have no members */
 
     uint32_t name_len, msg_len;
     const uint8_t *body; /* name and message: in ntx during intake, else in `stash` */
     uint8_t *stash;
 };
 
+/* It may be discarded before its start, if the session is killed. */
+void request_init_lists(struct request *request);
 /* Fills the request of sqe.slot and starts it. `body` is valid during the call only. */
 void request_start(struct request *request, const struct sqe *sqe,
                    const struct notify_record *record, const uint8_t *body);

@@ -53,7 +53,7 @@ extern "C" {
 #define TESUP_ERR_TOO_LONG    (-18) /**< name + message exceed tesup_notify_max() */
 #define TESUP_ERR_AUTH        (-19) /**< the peer does not know the key */
 #define TESUP_ERR_SYSTEM      (-20) /**< a system call failed */
-#define TESUP_ERR_SKIPPED     (-21) /**< not sent: the transfer it was bound to failed */
+#define TESUP_ERR_SKIPPED     (-21) /**< not sent: a transfer that it waited for failed */
 /** @} */
 
 #define TESUP_NOTIFY_MAX 65528u /**< name + message bytes that always fit */
@@ -94,11 +94,19 @@ struct tesup_options {
 
 #define TESUP_NOTIFY_ALWAYS 0x02u /**< bound notification arrives whatever the outcome */
 #define TESUP_REMOTE_ADDR   0x04u /**< remote_offset is an address of the owner's process */
+/** More requests of this group follow.  A group is the requests of one channel that say so, to
+ *  whatever segments, and the next one that does not: the notification of that one waits until all
+ *  of them have moved.  It is not sent if one of them failed (its request then ends as
+ *  #TESUP_ERR_SKIPPED, unless it failed itself), or carries that one's outcome with
+ *  #TESUP_NOTIFY_ALWAYS.  What tesup_submit() refuses is not in the group; a #TESUP_OP_NOP ends a
+ *  group whose notification shall not be sent.  When worker or supervisor die inside a group, its
+ *  notification is not sent. */
+#define TESUP_MORE 0x08u
 
 /** One piece of work. Zero-initialise, then fill what the operation needs. */
 struct tesup_request {
     uint32_t op;           /**< TESUP_OP_* */
-    uint32_t flags;        /**< TESUP_NOTIFY_ALWAYS, TESUP_REMOTE_ADDR */
+    uint32_t flags;        /**< TESUP_NOTIFY_ALWAYS, TESUP_REMOTE_ADDR, TESUP_MORE */
     uint64_t cookie;       /**< comes back in the completion */
     tesup_remote_t remote; /**< from tesup_segment_open() */
     tesup_region_t local_region;

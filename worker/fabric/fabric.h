@@ -39,9 +39,10 @@ struct transfer {
     struct endpoint *endpoint; /* that it was posted to */
     bool started;              /* something of it was sent: its outcome is the peer's to tell */
     bool cancelling;
-    bool aside;     /* verbs: it goes over the socket beside the queue pairs */
-    int16_t fault;  /* first local error on the way */
-    void *progress; /* the link's own */
+    bool aside;          /* verbs: it goes over the socket beside the queue pairs */
+    int16_t fault;       /* first local error on the way */
+    void *progress;      /* the link's own */
+    struct list waiting; /* import.h: for the peer's answer about its region */
 };
 
 struct link_ops {

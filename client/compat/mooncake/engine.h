@@ -23,10 +23,6 @@
 #include "shm/clock.h"
 #include "shm/list.h"
 
-#ifndef TESUP_MORE
-#define TESUP_MORE 0x08u
-#endif
-
 #define ENGINE_LABEL_MAX 64u /* ip:port with its NUL: the buffers of callers have 64 bytes */
 #define ENGINE_PEERS_MAX 65536u
 
@@ -127,6 +123,7 @@ struct engine {
 
     bool busy;        /* a call is submitting */
     unsigned waiting; /* calls that want to */
+    bool group_open;  /* the last request that libtesup took said TESUP_MORE */
     struct list free_pieces;
     struct list again; /* refused for lack of room at the other side */
     void *chunks;      /* memory of all pieces */

@@ -6,9 +6,17 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define KINDS 256u /* two kinds in one place only share their second */
+#include "shm/clock.h"
 
-static struct log_limit limits[KINDS];
+#define KINDS 256u /* two kinds in one place only share their limit */
+#define BURST 16u  /* sentences of a kind within a second */
+
+struct limit {
+    uint64_t since; /* beginning of its second */
+    uint64_t count; /* said and left out since then */
+};
+
+static struct limit limits[KINDS];
 static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int level_max = LOG_LEVEL_WARNING;
@@ -50,13 +58,25 @@ static void say_begin(void)
         level_max = level;
 }
 
+/* *left_out: how many were not said in the second before. */
+static bool limit_pass(struct limit *limit, uint64_t *left_out)
+{
+    uint64_t now = clock_now();
+
+    if (limit->since == 0 || now - limit->since >= CLOCK_NS_PER_S) {
+        *left_out = limit->count > BURST ? limit->count - BURST : 0;
+        *limit = (struct limit){.since = now};
+    }
+    return ++limit->count <= BURST;
+}
+
 static bool kind_pass(const char *call, const char *format, uint64_t *left_out)
 {
     uint64_t kind = (uint64_t)(uintptr_t)call * 31 + (uint64_t)(uintptr_t)format;
     bool pass;
 
     pthread_mutex_lock(&limits_lock);
-    pass = log_limit_pass(&limits[(kind ^ kind >> 8 ^ kind >> 16) % KINDS], left_out);
+    pass = limit_pass(&limits[(kind ^ kind >> 8 ^ kind >> 16) % KINDS], left_out);
     pthread_mutex_unlock(&limits_lock);
     return pass;
 }

@@ -5,8 +5,8 @@
 #include "shm/atomics.h"
 #include "shm/log.h"
 
-/* One sentence, at most once a second for each `format` of each `call`: the function that the
- * program called. */
+/* One sentence, at most 16 a second of each `format` of each `call`: the function that the program
+ * called. */
 void say(enum log_level level, const char *call, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a refusal: returns `code`. */

@@ -146,10 +146,27 @@ static uint32_t queue_copy(const struct list *queue, struct tesup_request reques
     return count;
 }
 
-static void queue_drop(struct list *queue, uint32_t count)
+static void queue_drop(struct engine *engine, struct list *queue, uint32_t count)
 {
-    for (; count > 0; count--)
+    for (; count > 0; count--) {
+        const struct piece *piece = list_entry(queue->next, struct piece, link);
+
+        engine->group_open = (piece->request.flags & TESUP_MORE) != 0;
         list_remove(queue->next);
+    }
+}
+
+/* Ends a group whose end was not accepted, before anything else is taken for a part of it. */
+static void group_end(struct engine *engine, struct list *queue)
+{
+    struct piece *piece = piece_new(engine);
+
+    if (piece == NULL)
+        return;
+    piece->request.op = TESUP_OP_NOP;
+    piece->peer = engine->peers[LOCAL_SEGMENT];
+    piece->give_up_at = clock_now() + engine->timeout_ms * CLOCK_NS_PER_MS;
+    list_append(queue->next, &piece->link); /* in front of all */
 }
 
 /* A handle of libtesup did not survive, or there is no supervisor: what can be done about it is
@@ -187,7 +204,6 @@ static int queue_refuse_first(struct engine *engine, struct list *queue, int rc,
     return TESUP_OK;
 }
 
-/* Part of a group is there and its end will not come: a later group must not be taken for it. */
 static void queue_give_up(struct engine *engine, struct list *queue, int rc, const char *call)
 {
     say(LOG_LEVEL_ERROR, call, "%s",
@@ -198,7 +214,6 @@ static void queue_give_up(struct engine *engine, struct list *queue, int rc, con
         struct piece *piece = list_entry(queue->next, struct piece, link);
 
         list_remove(&piece->link);
-        piece->peer->stale = true;
         piece_end(engine, piece, rc, 0);
     }
 }
@@ -210,11 +225,13 @@ void send_pieces(struct engine *engine, struct list *queue, const char *call)
     unsigned recoveries = 0;
     int rc = TESUP_OK;
 
+    if (engine->group_open)
+        group_end(engine, queue);
     while (!list_empty(queue) && rc == TESUP_OK) {
         uint32_t accepted = 0, count = queue_copy(queue, requests);
 
         rc = tesup_submit(engine->channel, requests, count, NULL, &accepted);
-        queue_drop(queue, accepted);
+        queue_drop(engine, queue, accepted);
         if (rc == TESUP_AGAIN)
             rc = clock_now() < until ? send_wait(engine) : TESUP_ERR_TIMEOUT;
         if (rc != TESUP_OK)

@@ -258,7 +258,7 @@ static void local_close(struct link *link)
         free(copy);
     }
     copy_queue_fini(&local->copies);
-    local_imports_fini(local);
+    imports_fini(&local->imports);
     local_exports_fini(local);
     channel_unmap(&local->map);
     free(local);
@@ -325,7 +325,7 @@ struct link *local_link_open(struct endpoint *endpoint, int socket, const int fd
     local_rings(local, first, fds);
     list_init(&local->queue);
     list_init(&local->exports);
-    table_init(&local->imports, TABLE_SLOTS_MAX);
+    imports_init(&local->imports, &local->link, &local_import_ops);
     copy_queue_init(&local->copies, endpoint->worker->config.slice_bytes);
     local->socket = (struct source){.fd = socket, .ready = local_on_socket};
     local->event.ready = local_on_event;

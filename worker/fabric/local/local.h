@@ -10,6 +10,7 @@
 
 #include "shm/channel.h"
 #include "shm/wire.h"
+#include "worker/fabric/import.h"
 #include "worker/fabric/local/copy.h"
 
 #define LOCAL_QUEUE_MAX (8u * 1024u * 1024u) /* answers queued before we stop reading */
@@ -35,8 +36,8 @@ struct local_link {
     struct list queue;   /* local_frame: waits for room */
     size_t answer_bytes; /* of them, what the peer asked for */
     struct copy_queue copies;
-    struct table imports; /* struct local_import */
-    struct list exports;  /* struct local_export */
+    struct imports imports; /* struct local_import */
+    struct list exports;    /* struct local_export */
 };
 
 static inline struct local_link *local_of(struct link *link)
@@ -48,13 +49,13 @@ int local_send(struct link *link, const struct frame *frame, const void *part1, 
                const void *part2, size_t size2);
 
 /* import.c: the remote region of a transfer, now or when the peer has sent it. */
+extern const struct import_ops local_import_ops;
 void local_post(struct link *link, struct transfer *transfer);
 void local_cancel(struct link *link, struct transfer *transfer);
 void local_forget(struct link *link, struct transfer *transfer);
 int local_on_exported(struct local_link *local, struct wire_message *message);
 int local_on_refused(struct local_link *local, const struct frame *frame);
 int local_on_revoke(struct local_link *local, const struct frame *frame);
-void local_imports_fini(struct local_link *local);
 
 /* export.c: the owner's side */
 int local_on_export(struct local_link *local, const struct frame *frame);

@@ -68,7 +68,7 @@ static void verbs_post(struct link *base, struct transfer *transfer)
     struct verbs_link *link = verbs_of(base);
 
     if (verbs_mr_is_known(transfer->local))
-        verbs_key_post(link, transfer);
+        imports_post(&link->imports, transfer);
     else
         verbs_link_post_aside(link, transfer);
 }
@@ -81,7 +81,7 @@ static void verbs_cancel(struct link *base, struct transfer *transfer)
         link->carrier->ops->cancel(link->carrier, transfer);
     else if (transfer->progress != NULL)
         verbs_move_stop(transfer->progress, TS_ERR_CANCELLED);
-    else if (verbs_key_unwait(link, transfer))
+    else if (imports_unwait(&link->imports, transfer))
         transfer_on_done(transfer, TS_ERR_CANCELLED, 0);
 }
 
@@ -94,7 +94,7 @@ static void verbs_forget(struct link *base, struct transfer *transfer)
     else if (transfer->progress != NULL)
         verbs_move_forget(transfer->progress);
     else
-        verbs_key_unwait(link, transfer);
+        imports_unwait(&link->imports, transfer);
 }
 
 static int verbs_do_work(struct link *base)
@@ -338,7 +338,7 @@ struct link *verbs_link_prepare(struct endpoint *endpoint, bool initiator, char 
     list_init(&link->moves);
     list_init(&link->flying);
     list_init(&link->exports);
-    table_init(&link->imports, TABLE_SLOTS_MAX);
+    imports_init(&link->imports, &link->link, &verbs_import_ops);
     verbs_stream_init(link);
     list_append(&nic->links, &link->member);
     while (link->data_count < nic->worker->config.rdma.data_qps) {

@@ -12,8 +12,8 @@
 #ifndef TESUP_WORKER_FABRIC_VERBS_LINK_H
 #define TESUP_WORKER_FABRIC_VERBS_LINK_H
 
-#include "shm/table.h"
 #include "worker/endpoint.h"
+#include "worker/fabric/import.h"
 #include "worker/fabric/verbs/qp.h"
 
 struct verbs_import;
@@ -67,10 +67,9 @@ struct verbs_link {
     bool linked;  /* a packet came through */
     bool closing; /* nothing goes out any more */
     struct verbs_stream stream;
-    struct list moves;  /* struct verbs_move.link: have slices to stage */
-    struct list flying; /* struct verbs_move.link: all is staged */
-    struct table imports;
-    struct verbs_import *recent; /* found last: most transfers go where the last one went */
+    struct list moves;      /* struct verbs_move.link: have slices to stage */
+    struct list flying;     /* struct verbs_move.link: all is staged */
+    struct imports imports; /* struct verbs_import */
     struct list exports;
     struct timer patience; /* for peers that must let go of an export */
     char notify_text[48];  /* for status */
@@ -130,19 +129,13 @@ void verbs_moves_fini(struct verbs_link *link);
 
 /* key.c */
 struct verbs_import {
-    uint32_t handle; /* in verbs_link.imports */
-    bool ready, revoking;
-    uint32_t open, region; /* the peer's handles; region 0 while asked for by address */
-    uint32_t access;
-    uint32_t users;        /* moves */
-    uint64_t base;         /* address in the peer's job */
-    uint64_t iova, length; /* where the keys are good for */
-    uint32_t *rkeys;       /* one for each piece */
+    struct import import;
+    uint32_t users;  /* moves */
+    uint64_t iova;   /* of the region's first byte */
+    uint32_t *rkeys; /* one for each piece */
     uint32_t count;
-    struct list waiting;
 };
-void verbs_key_post(struct verbs_link *link, struct transfer *transfer);
-bool verbs_key_unwait(struct verbs_link *link, struct transfer *transfer);
+extern const struct import_ops verbs_import_ops;
 void verbs_key_release(struct verbs_link *link, struct verbs_import *import);
 int verbs_key_on_export(struct verbs_link *link, const struct frame *frame);
 int verbs_key_on_exported(struct verbs_link *link, const struct frame *frame,

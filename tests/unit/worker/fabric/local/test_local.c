@@ -47,9 +47,9 @@ static void test_memory_is_mapped_once(void **state)
         tickets[i] = job_submit(channel, &sqe, NULL);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(job_completion(channel, tickets[i]).status, TS_OK);
-    assert_int_equal(user_link()->imports.used, 1);
+    assert_int_equal(user_link()->imports.table.used, 1);
     assert_int_equal(move(&sqe), TS_OK);
-    assert_int_equal(user_link()->imports.used, 1);
+    assert_int_equal(user_link()->imports.table.used, 1);
     assert_int_equal(job_region_of(&pair.owner, 0)->references, 1); /* the export */
 }
 
@@ -108,7 +108,7 @@ static void test_revoke_of_idle_memory(void **state)
     host_turn(&pair.b);
     assert_null(host_answer(&pair.b, 42)); /* the peer still has it */
     host_until(host_answer(&pair.b, 42) != NULL);
-    assert_int_equal(user_link()->imports.used, 0);
+    assert_int_equal(user_link()->imports.table.used, 0);
     assert_int_equal(move(&sqe), TS_ERR_GONE);
 }
 
@@ -123,7 +123,7 @@ static void test_region_ends_while_it_is_asked_for(void **state)
     assert_int_equal(region_delete(pair.owner.session, JOB_HANDLE(0), 42), TS_OK);
     assert_int_equal(job_completion(channel, ticket).status, TS_ERR_GONE);
     assert_int_equal(host_answer(&pair.b, 42)->status, TS_OK);
-    assert_int_equal(user_link()->imports.used, 0);
+    assert_int_equal(user_link()->imports.table.used, 0);
 }
 
 /* More notifications than the ring between the workers holds, while the peer has no turn: they wait

@@ -14,10 +14,10 @@ static void test_asked_for_once(void **state)
         tickets[i] = move_submit(SQE_WRITE, 0, 100);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(job_completion(channel, tickets[i]).status, TS_OK);
-    assert_int_equal(user_link()->imports.used, 1);
+    assert_int_equal(user_link()->imports.table.used, 1);
     assert_int_equal(job_region_of(&pair.owner, 0)->references, 1); /* the export */
     assert_int_equal(move(SQE_READ, 5, 100), TS_OK);
-    assert_int_equal(user_link()->imports.used, 1);
+    assert_int_equal(user_link()->imports.table.used, 1);
 }
 
 static void test_rights_and_ranges(void **state)
@@ -78,7 +78,7 @@ static void test_user_leaves_while_it_waits(void **state)
     job_detach(&pair.user);
     host_turns(4);
     job_attach(&pair.user, &pair.a, &again);
-    assert_int_equal(user_link()->imports.used, 1); /* kept for the next one */
+    assert_int_equal(user_link()->imports.table.used, 1); /* kept for the next one */
 }
 
 static void test_revoke_of_idle_memory(void **state)
@@ -90,7 +90,7 @@ static void test_revoke_of_idle_memory(void **state)
     assert_null(host_answer(&pair.b, 42)); /* the peer still has its key */
     assert_int_equal(pair.device_b->pinned > PAIR_MEMORY, 1);
     host_until(host_answer(&pair.b, 42) != NULL);
-    assert_int_equal(user_link()->imports.used, 0);
+    assert_int_equal(user_link()->imports.table.used, 0);
     assert_true(pair.device_b->pinned < PAIR_MEMORY);
     assert_int_equal(move(SQE_WRITE, 0, 100), TS_ERR_GONE);
 }
@@ -104,7 +104,7 @@ static void test_region_ends_while_it_is_asked_for(void **state)
     assert_int_equal(region_delete(pair.owner.session, JOB_HANDLE(0), 42), TS_OK);
     assert_int_equal(job_completion(channel, ticket).status, TS_ERR_GONE);
     assert_int_equal(host_answer(&pair.b, 42)->status, TS_OK);
-    assert_int_equal(user_link()->imports.used, 0);
+    assert_int_equal(user_link()->imports.table.used, 0);
 }
 
 /* A peer that keeps its key longer than the connect timeout loses the endpoint instead. */
@@ -188,9 +188,9 @@ static uint32_t import_pending(void)
                                .region = JOB_HANDLE(0)};
     move_submit(SQE_WRITE, 0, 100);
     host_turn(&pair.a); /* the owner has no turn */
-    import = table_next(&user_link()->imports, &cursor);
+    import = table_next(&user_link()->imports.table, &cursor);
     assert_non_null(import);
-    return import->handle;
+    return import->import.handle;
 }
 
 static void expect_protocol_error(void)
@@ -256,8 +256,8 @@ static void test_answered_twice(void **state)
     (void)state;
     assert_int_equal(move(SQE_WRITE, 0, 100), TS_OK);
     keys = (struct frame_keys){.base = 4096, .iova = 4096, .length = 4096};
-    exported(table_next(&user_link()->imports, &(uint32_t){0}) != NULL ? JOB_HANDLE(0) : 0, TS_OK,
-             1, 0);
+    exported(table_next(&user_link()->imports.table, &(uint32_t){0}) != NULL ? JOB_HANDLE(0) : 0,
+             TS_OK, 1, 0);
     expect_protocol_error();
 }
 
@@ -271,7 +271,7 @@ static void test_late_answer(void **state)
     exported(import, TS_ERR_NOT_FOUND, 0, 0);
     host_until(job_complete(channel, &cqe));
     assert_int_equal(cqe.status, TS_ERR_NOT_FOUND);
-    assert_int_equal(user_link()->imports.used, 0);
+    assert_int_equal(user_link()->imports.table.used, 0);
     exported(import, TS_ERR_NOT_FOUND, 0, 0);
     assert_int_equal(pair.link.a->state, ENDPOINT_READY);
     link_on_lost(pair.link.a->link, TS_ERR_UNREACHABLE, "its sequence is forged");
@@ -319,7 +319,7 @@ static void test_by_address(void **state)
     sqe.remote_offset = ask.base + 4088;
     assert_int_equal(job_completion(channel, job_submit(channel, &sqe, NULL)).status, TS_OK);
     assert_int_equal(job_completion(channel, job_submit(channel, &sqe, NULL)).status, TS_OK);
-    assert_int_equal(user_link()->imports.used, 1);
+    assert_int_equal(user_link()->imports.table.used, 1);
     sqe.remote_offset++;
     assert_int_not_equal(job_completion(channel, job_submit(channel, &sqe, NULL)).status, TS_OK);
     sqe.remote_offset = ask.base - 1;
