@@ -248,6 +248,21 @@ class Transfer(Duo):
         self.assertEqual([one.check() for one in done], [1] * 64)
         self.assertEqual(bytes(theirs), bytes(range(63, -1, -1)))
 
+    def test_one_notification_for_a_group(self) -> None:
+        mine, theirs = self.here.alloc(1 << 20), self.there.alloc(1 << 20)
+        memoryview(mine)[:] = self.random(1 << 20)
+        works = [
+            tesup.Work(tesup.WRITE, self.remote, mine, theirs, length=65536, more=i < 15,
+                       local_offset=i * 65536, remote_offset=i * 65536,
+                       name=b"all" if i == 15 else b"")
+            for i in range(16)
+        ]
+        requests = self.here.submit_many(works)
+        self.assertEqual(self.there.next_notification(SHORT_S).name, b"all")
+        self.assertEqual(bytes(theirs), bytes(mine))
+        self.assertEqual([request.result(SHORT_S) for request in requests], [65536] * 16)
+        self.assertEqual(self.there.notifications(), [])
+
     def test_watch(self) -> None:
         watched = self.attach(self.right, "watched")
         remote = self.here.open(watched.name)

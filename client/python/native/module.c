@@ -159,6 +159,7 @@ static int module_add_constants(PyObject *module)
         {"NOTIFY", TESUP_OP_NOTIFY},
         {"FLAG_ALWAYS", TESUP_NOTIFY_ALWAYS},
         {"FLAG_ADDRESS", TESUP_REMOTE_ADDR},
+        {"FLAG_MORE", TESUP_MORE},
         {"MESSAGE", TESUP_NOTIFICATION_MESSAGE},
         {"EVENT", TESUP_NOTIFICATION_EVENT},
         {"NOTIFY_MAX", (long)TESUP_NOTIFY_MAX},

@@ -65,6 +65,7 @@ class Work:
     name: Text = b""
     msg: Text = b""
     always: bool = False
+    more: bool = False
     deadline: Optional[float] = None
     cookie: Any = None
 
@@ -91,6 +92,8 @@ class Work:
         flags = _native.FLAG_ALWAYS if self.always else 0
         if moves and region is None:
             flags |= _native.FLAG_ADDRESS
+        if self.more:
+            flags |= _native.FLAG_MORE
         return (
             self.op,
             flags,
@@ -223,6 +226,7 @@ class Channel:
         name: Text = b"",
         msg: Text = b"",
         always: bool = False,
+        more: bool = False,
         deadline: Optional[float] = None,
         cookie: Any = None,
     ) -> Request:
@@ -234,13 +238,15 @@ class Channel:
         length: default is the rest of ``local``.
         name, msg: the notification that arrives behind the transfer; ``always`` has it arrive
         when the transfer failed, too.
+        more: the next request of this channel is of the same group; the notification of the last
+        one of a group, which is without ``more``, waits for all of them.
         deadline: seconds from acceptance; default is the worker's.
         cookie: any object; comes back in the completion.
         """
         return self.submit_many(
             [
                 Work(op, remote, local, region, length, local_offset, remote_offset, name, msg,
-                     always, deadline, cookie)
+                     always, more, deadline, cookie)
             ]
         )[0]
 
@@ -262,7 +268,7 @@ class Channel:
         """Write local memory to the remote region, and wait. The bytes that were moved."""
         return self._do(
             Work(_native.WRITE, remote, local, region, length, local_offset, remote_offset, name,
-                 msg, False, timeout)
+                 msg, deadline=timeout)
         )
 
     def read(
@@ -281,7 +287,7 @@ class Channel:
         """Read the remote region into local memory, and wait. The bytes that were moved."""
         return self._do(
             Work(_native.READ, remote, local, region, length, local_offset, remote_offset, name,
-                 msg, False, timeout)
+                 msg, deadline=timeout)
         )
 
     def notify(

@@ -99,7 +99,7 @@ class SystemCallError(Error):
 
 
 class SkippedError(Error):
-    """Not sent: the transfer it was bound to failed."""
+    """Not sent: a transfer that it waited for failed."""
 
 
 # By the number of its code: AGAIN is 1, the errors are -1, -2 ...

@@ -36,6 +36,7 @@ WRITE: int
 NOTIFY: int
 FLAG_ALWAYS: int
 FLAG_ADDRESS: int
+FLAG_MORE: int
 MESSAGE: int
 EVENT: int
 NOTIFY_MAX: int
