@@ -31,7 +31,9 @@ def places():
     try:
         said = subprocess.run(
             ["pkg-config", "--cflags-only-I", "--libs-only-L", "libtesup"],
-            check=True, capture_output=True, text=True,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout.split()
     except (OSError, subprocess.CalledProcessError):
         sys.exit(
@@ -65,11 +67,15 @@ def extension(name, folder, sources, **more):
 setup(
     ext_modules=[
         extension(
-            "_native", "native", ["module", "session", "memory", "dlpack", "channel"],
+            "_native",
+            "native",
+            ["module", "session", "memory", "dlpack", "channel"],
             libraries=["tesup"],
         ),
         extension(
-            "_engine", "native/mooncake", ["library", "engine", "transfer", "memory"],
+            "_engine",
+            "native/mooncake",
+            ["library", "engine", "transfer", "memory"],
             libraries=["dl"],
         ),
     ],

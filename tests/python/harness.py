@@ -41,11 +41,24 @@ class Daemon:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [
-                    Path(os.environ["TESUP_BIN_DIR"]) / "tesup", "serve", "--foreground",
-                    "--name", name, "--runtime-dir", folder, "--peer-key", folder / "peer.key",
-                    "--listen", "127.0.0.1:0", "--workers", "1", "--fabric", fabric,
+                    Path(os.environ["TESUP_BIN_DIR"]) / "tesup",
+                    "serve",
+                    "--foreground",
+                    "--name",
+                    name,
+                    "--runtime-dir",
+                    folder,
+                    "--peer-key",
+                    folder / "peer.key",
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--workers",
+                    "1",
+                    "--fabric",
+                    fabric,
                 ],
-                stdout=subprocess.PIPE, stderr=log,
+                stdout=subprocess.PIPE,
+                stderr=log,
             )
         self.address = self._address()
 

@@ -101,7 +101,10 @@ class Engine(Duo):
         self.theirs[:] = self.theirs[::-1].copy()
         self.assertEqual(self.here.transfer_sync_read(self.peer, mine, theirs, size), 0)
         self.equal()
-        for opcode, source in ((TransferOpcode.Write, self.mine), (TransferOpcode.Read, self.theirs)):
+        for opcode, source in (
+            (TransferOpcode.Write, self.mine),
+            (TransferOpcode.Read, self.theirs),
+        ):
             source[:] = numpy.frombuffer(os.urandom(size), dtype=numpy.uint8)
             self.assertEqual(self.here.transfer_sync(self.peer, mine, theirs, size, opcode), 0)
             self.equal()
@@ -130,8 +133,9 @@ class Engine(Duo):
         lengths = [step] * count
         here = self.here
         batches = [
-            here.batch_transfer_async_write(self.peer, mine[i : i + 4], theirs[i : i + 4],
-                                            lengths[i : i + 4])
+            here.batch_transfer_async_write(
+                self.peer, mine[i : i + 4], theirs[i : i + 4], lengths[i : i + 4]
+            )
             for i in range(0, count, 4)
         ]
         self.assertNotIn(0, batches)
@@ -168,15 +172,23 @@ class Engine(Duo):
         for turn in range(20):
             self.mine[:] = turn
             code = self.here.transfer_sync(
-                self.peer, self.mine.ctypes.data, self.theirs.ctypes.data, 1 << 20,
-                TransferOpcode.Write, notify=TransferNotify("block", f"grün {turn}"),
+                self.peer,
+                self.mine.ctypes.data,
+                self.theirs.ctypes.data,
+                1 << 20,
+                TransferOpcode.Write,
+                notify=TransferNotify("block", f"grün {turn}"),
             )
             self.assertEqual(code, 0)
             self.assertEqual(self.notifications(self.there, 1), [("block", f"grün {turn}")])
             self.equal()
         code = self.here.batch_transfer_sync(
-            self.peer, [self.mine.ctypes.data] * 3, [self.theirs.ctypes.data] * 3, [64] * 3,
-            TransferOpcode.Read, TransferNotify("read", ""),
+            self.peer,
+            [self.mine.ctypes.data] * 3,
+            [self.theirs.ctypes.data] * 3,
+            [64] * 3,
+            TransferOpcode.Read,
+            TransferNotify("read", ""),
         )
         self.assertEqual(code, 0)
         self.assertEqual(self.notifications(self.there, 1), [("read", "")])
@@ -185,8 +197,9 @@ class Engine(Duo):
     def test_self_is_a_target(self) -> None:
         own = f"127.0.0.1:{self.here.get_rpc_port()}"
         mine = self.mine.ctypes.data
-        code = self.here.transfer_sync(own, mine, mine + 4096, 4096, TransferOpcode.Write,
-                                       TransferNotify("to", "myself"))
+        code = self.here.transfer_sync(
+            own, mine, mine + 4096, 4096, TransferOpcode.Write, TransferNotify("to", "myself")
+        )
         self.assertEqual(code, 0)
         numpy.testing.assert_array_equal(self.mine[:4096], self.mine[4096:8192])
         self.assertEqual(self.notifications(self.here, 1), [("to", "myself")])
@@ -241,8 +254,13 @@ class Engine(Duo):
 
     def test_two_processes(self) -> None:
         environment = dict(os.environ, TESUP_SOCKET=str(self.right.socket))
-        peer = subprocess.Popen([sys.executable, "-c", PEER], env=environment, text=True,
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        peer = subprocess.Popen(
+            [sys.executable, "-c", PEER],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         watchdog = threading.Timer(START_S, peer.kill)
         watchdog.start()
         try:
@@ -269,8 +287,11 @@ class Engine(Duo):
         def work(number: int) -> None:
             at = number * 4096
             for _ in range(100):
-                codes.append(self.here.transfer_sync_write(
-                    self.peer, self.mine.ctypes.data + at, self.theirs.ctypes.data + at, 4096))
+                codes.append(
+                    self.here.transfer_sync_write(
+                        self.peer, self.mine.ctypes.data + at, self.theirs.ctypes.data + at, 4096
+                    )
+                )
 
         threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
         for thread in threads:
@@ -308,14 +329,19 @@ class Engine(Duo):
 
     def test_fork(self) -> None:
         def child() -> str:
-            if self.here.transfer_sync_write(self.peer, self.mine.ctypes.data,
-                                             self.theirs.ctypes.data, 64) != -1:
+            if (
+                self.here.transfer_sync_write(
+                    self.peer, self.mine.ctypes.data, self.theirs.ctypes.data, 64
+                )
+                != -1
+            ):
                 return "the child uses its parent's engine"
             return "" if self.here.get_notifies() == [] else "notifications"
 
         self.in_child(child)
-        code = self.here.transfer_sync_write(self.peer, self.mine.ctypes.data,
-                                             self.theirs.ctypes.data, 1 << 20)
+        code = self.here.transfer_sync_write(
+            self.peer, self.mine.ctypes.data, self.theirs.ctypes.data, 1 << 20
+        )
         self.assertEqual(code, 0)
         self.equal()
 
@@ -324,15 +350,19 @@ class Engine(Duo):
     def test_without_an_engine(self) -> None:
         engine = TransferEngine()
         calls: list[Callable[[], Union[int, list[TransferNotify]]]] = [
-            engine.get_rpc_port, engine.get_notifies,
-            lambda: engine.allocate_managed_buffer(64), lambda: engine.free_managed_buffer(1, 64),
-            lambda: engine.register_memory(1, 64), lambda: engine.unregister_memory(1),
+            engine.get_rpc_port,
+            engine.get_notifies,
+            lambda: engine.allocate_managed_buffer(64),
+            lambda: engine.free_managed_buffer(1, 64),
+            lambda: engine.register_memory(1, 64),
+            lambda: engine.unregister_memory(1),
             lambda: engine.transfer_sync_write("a:1", 1, 1, 1),
             lambda: engine.transfer_sync_read("a:1", 1, 1, 1),
             lambda: engine.transfer_submit_write("a:1", 1, 1, 1),
             lambda: engine.transfer_check_status(1),
             lambda: engine.batch_transfer_async_read("a:1", [1], [1], [1]),
-            lambda: engine.get_batch_transfer_status([1]), lambda: engine.send_probe("a:1"),
+            lambda: engine.get_batch_transfer_status([1]),
+            lambda: engine.send_probe("a:1"),
         ]
         for call in calls:
             self.assertIn(call(), (-1, 0, []))
@@ -364,12 +394,29 @@ class Engine(Duo):
             ("no name", here.transfer_sync_write("", mine, theirs, 64)),
             ("long name", here.transfer_sync_write("x" * 65536, mine, theirs, 64)),
             ("opcode", here.transfer_sync(self.peer, mine, theirs, 64, 7)),  # type: ignore
-            ("long note", here.transfer_sync(self.peer, mine, theirs, 64, TransferOpcode.Write,
-                                             TransferNotify("n", "m" * (2 << 20)))),
-            ("empty with note", here.batch_transfer_sync(
-                self.peer, [], [], [], TransferOpcode.Write, TransferNotify("n", "m"))),
-            ("one of three", here.batch_transfer_sync_write(
-                self.peer, [mine, mine, mine], [theirs, 0, theirs], [64] * 3)),
+            (
+                "long note",
+                here.transfer_sync(
+                    self.peer,
+                    mine,
+                    theirs,
+                    64,
+                    TransferOpcode.Write,
+                    TransferNotify("n", "m" * (2 << 20)),
+                ),
+            ),
+            (
+                "empty with note",
+                here.batch_transfer_sync(
+                    self.peer, [], [], [], TransferOpcode.Write, TransferNotify("n", "m")
+                ),
+            ),
+            (
+                "one of three",
+                here.batch_transfer_sync_write(
+                    self.peer, [mine, mine, mine], [theirs, 0, theirs], [64] * 3
+                ),
+            ),
             ("submit", here.transfer_submit_write("127.0.0.1:1", mine, theirs, 64)),
             ("check", here.transfer_check_status(12345)),
             ("status", here.get_batch_transfer_status([12345])),
@@ -428,7 +475,10 @@ class Engine(Duo):
                 "TransferEngine().initialize('127.0.0.1', 'P2PHANDSHAKE', 'tcp', '')\n"
             )
             done = subprocess.run(
-                [sys.executable, "-c", program], text=True, capture_output=True, timeout=START_S,
+                [sys.executable, "-c", program],
+                text=True,
+                capture_output=True,
+                timeout=START_S,
                 env=dict(os.environ, LD_LIBRARY_PATH=folder),
             )
         self.assertEqual(done.returncode, 1)
@@ -440,8 +490,14 @@ class Engine(Duo):
         def turn() -> None:
             engine = self.engine(self.left)
             address = engine.allocate_managed_buffer(65536)
-            code = engine.transfer_sync(self.peer, address, self.theirs.ctypes.data, 4096,
-                                        TransferOpcode.Write, TransferNotify("n", "m" * 1000))
+            code = engine.transfer_sync(
+                self.peer,
+                address,
+                self.theirs.ctypes.data,
+                4096,
+                TransferOpcode.Write,
+                TransferNotify("n", "m" * 1000),
+            )
             self.assertEqual(code, 0)
             self.notifications(self.there, 1)
             engine.transfer_sync_write(self.peer, 0, 0, 64)

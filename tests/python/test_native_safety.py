@@ -19,8 +19,24 @@ from tesup import _native
 REFUSED = (tesup.Error, TypeError, ValueError, OverflowError)
 # What no argument wants to be.
 ODD: list[Any] = [
-    None, -1, 2**32, 2**64, 2**200, 1.5, float("nan"), "text", b"bytes", "\0", "\udc80", (), [],
-    {}, object(), int, lambda: 0, Ellipsis,
+    None,
+    -1,
+    2**32,
+    2**64,
+    2**200,
+    1.5,
+    float("nan"),
+    "text",
+    b"bytes",
+    "\0",
+    "\udc80",
+    (),
+    [],
+    {},
+    object(),
+    int,
+    lambda: 0,
+    Ellipsis,
 ]
 
 
@@ -97,8 +113,10 @@ class Safety(Duo):
             ("attach flags", lambda: tesup.attach(share=99, socket=self.left.socket)),
             ("attach no file", lambda: tesup.attach(socket="/nonexistent/tesup.sock")),
             ("attach long path", lambda: tesup.attach(socket="/" + "x" * 5000)),
-            ("attach twice", lambda: tesup.attach(
-                here.name.split("/")[1], socket=self.left.socket)),
+            (
+                "attach twice",
+                lambda: tesup.attach(here.name.split("/")[1], socket=self.left.socket),
+            ),
         ]
         for name, call in table:
             with self.subTest(name):
@@ -111,9 +129,16 @@ class Safety(Duo):
         """The extension module itself, as nobody calls it."""
         session, channel = self.here._session, self.here._native
         calls: list[Any] = [
-            _native.Session, _native.Memory, _native.Channel, session.remote_open,
-            session.remote_close, session.remote_watch, channel.cancel, channel.submit,
-            channel.wait, _native.strerror,
+            _native.Session,
+            _native.Memory,
+            _native.Channel,
+            session.remote_open,
+            session.remote_close,
+            session.remote_watch,
+            channel.cancel,
+            channel.submit,
+            channel.wait,
+            _native.strerror,
             lambda odd: _native.Session(odd, odd, odd, odd),
             lambda odd: _native.Memory(session, odd),
             lambda odd: _native.Memory(session, 64, odd),
@@ -159,12 +184,25 @@ class Safety(Duo):
         self.here.close()
         self.assertTrue(self.here.closed)
         for call in (
-            lambda: self.here.name, lambda: self.here.notify_max, lambda: self.here.alloc(64),
-            lambda: self.here.register(bytearray(64)), lambda: self.here.open("127.0.0.1:1/x"),
-            self.here.channel, self.here.nop, self.here.poll, self.here.wait, self.here.arm,
-            self.here.fileno, self.here.notifications, self.here.next_notification,
-            lambda: self.here.write(self.remote, mine, theirs), self.remote.watch,
-            lambda: request.result(SHORT_S), request.cancel, channel.nop, channel.fileno,
+            lambda: self.here.name,
+            lambda: self.here.notify_max,
+            lambda: self.here.alloc(64),
+            lambda: self.here.register(bytearray(64)),
+            lambda: self.here.open("127.0.0.1:1/x"),
+            self.here.channel,
+            self.here.nop,
+            self.here.poll,
+            self.here.wait,
+            self.here.arm,
+            self.here.fileno,
+            self.here.notifications,
+            self.here.next_notification,
+            lambda: self.here.write(self.remote, mine, theirs),
+            self.remote.watch,
+            lambda: request.result(SHORT_S),
+            request.cancel,
+            channel.nop,
+            channel.fileno,
         ):
             with self.assertRaises(tesup.GoneError):
                 call()
@@ -238,8 +276,7 @@ class Safety(Duo):
                     odd.append(error)
 
             threads = [
-                threading.Thread(target=work, args=(session, remote), daemon=True)
-                for _ in range(4)
+                threading.Thread(target=work, args=(session, remote), daemon=True) for _ in range(4)
             ]
             for thread in threads:
                 thread.start()
@@ -258,10 +295,20 @@ class Safety(Duo):
         region = self.here.register(bytearray(64))
         request = self.here.submit(tesup.NOP)
         refused = (
-            lambda: self.here.name, lambda: self.here.alloc(64), self.here.nop, self.here.poll,
-            self.here.wait, self.here.arm, self.here.fileno, self.here.channel,
-            lambda: self.here.register(bytearray(8)), lambda: self.here.open(self.there.name),
-            request.result, request.cancel, self.remote.watch, self.here.notifications,
+            lambda: self.here.name,
+            lambda: self.here.alloc(64),
+            self.here.nop,
+            self.here.poll,
+            self.here.wait,
+            self.here.arm,
+            self.here.fileno,
+            self.here.channel,
+            lambda: self.here.register(bytearray(8)),
+            lambda: self.here.open(self.there.name),
+            request.result,
+            request.cancel,
+            self.remote.watch,
+            self.here.notifications,
         )
 
         def child() -> str:
@@ -362,8 +409,12 @@ class Safety(Duo):
         session.submit(tesup.NOP, cookie=object()).result(SHORT_S)
         with session.channel() as channel:
             channel.nop(timeout=SHORT_S)
-        for wrong in (lambda: session.alloc(0), lambda: session.register(7), lambda:
-                      session.open("x"), lambda: session.write(remote, buffer, 0)):
+        for wrong in (
+            lambda: session.alloc(0),
+            lambda: session.register(7),
+            lambda: session.open("x"),
+            lambda: session.write(remote, buffer, 0),
+        ):
             try:
                 wrong()
             except (tesup.Error, TypeError):
@@ -414,8 +465,13 @@ class Safety(Duo):
             "session.nop()\n"
         )
         environment = dict(os.environ, TESUP_SOCKET=str(self.left.socket))
-        done = subprocess.run([sys.executable, "-c", program], env=environment, timeout=30,
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            timeout=30,
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 

@@ -234,8 +234,16 @@ class Transfer(Duo):
         mine, theirs = self.here.alloc(64), self.there.alloc(64)
         memoryview(mine)[:] = bytes(range(64))
         works = [
-            tesup.Work(tesup.WRITE, self.remote, mine, theirs, length=1, local_offset=63 - i,
-                       remote_offset=i, cookie=("slot", i))
+            tesup.Work(
+                tesup.WRITE,
+                self.remote,
+                mine,
+                theirs,
+                length=1,
+                local_offset=63 - i,
+                remote_offset=i,
+                cookie=("slot", i),
+            )
             for i in range(64)
         ]
         requests = self.here.submit_many(works)
@@ -252,9 +260,17 @@ class Transfer(Duo):
         mine, theirs = self.here.alloc(1 << 20), self.there.alloc(1 << 20)
         memoryview(mine)[:] = self.random(1 << 20)
         works = [
-            tesup.Work(tesup.WRITE, self.remote, mine, theirs, length=65536, more=i < 15,
-                       local_offset=i * 65536, remote_offset=i * 65536,
-                       name=b"all" if i == 15 else b"")
+            tesup.Work(
+                tesup.WRITE,
+                self.remote,
+                mine,
+                theirs,
+                length=65536,
+                more=i < 15,
+                local_offset=i * 65536,
+                remote_offset=i * 65536,
+                name=b"all" if i == 15 else b"",
+            )
             for i in range(16)
         ]
         requests = self.here.submit_many(works)

@@ -50,8 +50,9 @@ class Waiting(Duo):
             mine = self.here.alloc(4096)
             for turn in range(50):
                 memoryview(mine)[:] = bytes([number * 31 + turn & 255]) * 4096
-                self.here.write(self.remote, mine, theirs, remote_offset=number * 4096,
-                                timeout=SHORT_S)
+                self.here.write(
+                    self.remote, mine, theirs, remote_offset=number * 4096, timeout=SHORT_S
+                )
                 self.here.nop(timeout=SHORT_S)
 
         self.run_threads(8, work)
@@ -67,8 +68,9 @@ class Waiting(Duo):
                 mine = self.here.alloc(65536)
                 memoryview(mine)[:] = bytes([number + 1]) * 65536
                 for _ in range(20):
-                    channel.write(self.remote, mine, theirs, remote_offset=number * 65536,
-                                  timeout=SHORT_S)
+                    channel.write(
+                        self.remote, mine, theirs, remote_offset=number * 65536, timeout=SHORT_S
+                    )
 
         self.run_threads(4, work)
         for number in range(4):
@@ -234,8 +236,13 @@ class Waiting(Duo):
 
         async def one(i: int) -> int:
             return await self.here.submit(
-                tesup.WRITE, self.remote, mine, theirs,
-                local_offset=i * 1024, remote_offset=i * 1024, length=1024,
+                tesup.WRITE,
+                self.remote,
+                mine,
+                theirs,
+                local_offset=i * 1024,
+                remote_offset=i * 1024,
+                length=1024,
             )
 
         async def work() -> None:

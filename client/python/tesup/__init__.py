@@ -1,8 +1,8 @@
 """tesup: hand transfers and notifications between jobs to a worker through shared memory.
 
 ``attach()`` gives a ``Session``; its ``alloc()`` and ``register()`` make memory that moves,
-``open()`` gives the ``Remote`` to which ``write()``, ``read()`` and ``notify()`` go. What goes wrong
-is a ``tesup.Error`` with a ``code`` and a sentence.
+``open()`` gives the ``Remote`` to which ``write()``, ``read()`` and ``notify()`` go. What goes
+wrong is a ``tesup.Error`` with a ``code`` and a sentence.
 """
 
 from __future__ import annotations
@@ -79,4 +79,74 @@ from ._session import Notification, Session, attach
 
 __version__ = _metadata.version("tesup")
 
-__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]
+__all__ = [
+    "AGAIN",
+    "AgainError",
+    "AuthError",
+    "Buffer",
+    "CancelledError",
+    "Channel",
+    "Completion",
+    "DeniedError",
+    "ERR_AUTH",
+    "ERR_CANCELLED",
+    "ERR_DENIED",
+    "ERR_EXISTS",
+    "ERR_FAULT",
+    "ERR_FORKED",
+    "ERR_GONE",
+    "ERR_INVALID",
+    "ERR_LIMIT",
+    "ERR_NOT_FOUND",
+    "ERR_NO_DAEMON",
+    "ERR_NO_MEMORY",
+    "ERR_PROTOCOL",
+    "ERR_SKIPPED",
+    "ERR_SYSTEM",
+    "ERR_TIMEOUT",
+    "ERR_TOO_LONG",
+    "ERR_UNCERTAIN",
+    "ERR_UNREACHABLE",
+    "ERR_UNSUPPORTED",
+    "ERR_VERSION",
+    "EVENT",
+    "Error",
+    "ExistsError",
+    "FaultError",
+    "ForkedError",
+    "GoneError",
+    "InvalidError",
+    "LOCAL",
+    "LimitError",
+    "MESSAGE",
+    "NOP",
+    "NOTIFY",
+    "NOTIFY_MAX",
+    "NoDaemonError",
+    "NoMemoryError",
+    "NotFoundError",
+    "Notification",
+    "OK",
+    "ProtocolError",
+    "READ",
+    "REMOTE_READ",
+    "REMOTE_WRITE",
+    "Region",
+    "Remote",
+    "Request",
+    "SHARE_ALL",
+    "SHARE_UID",
+    "Session",
+    "SkippedError",
+    "SystemCallError",
+    "TimedOutError",
+    "TooLongError",
+    "UncertainError",
+    "UnreachableError",
+    "UnsupportedError",
+    "VersionError",
+    "WRITE",
+    "Work",
+    "attach",
+    "strerror",
+]

@@ -245,8 +245,21 @@ class Channel:
         """
         return self.submit_many(
             [
-                Work(op, remote, local, region, length, local_offset, remote_offset, name, msg,
-                     always, more, deadline, cookie)
+                Work(
+                    op,
+                    remote,
+                    local,
+                    region,
+                    length,
+                    local_offset,
+                    remote_offset,
+                    name,
+                    msg,
+                    always,
+                    more,
+                    deadline,
+                    cookie,
+                )
             ]
         )[0]
 
@@ -267,8 +280,18 @@ class Channel:
     ) -> int:
         """Write local memory to the remote region, and wait. The bytes that were moved."""
         return self._do(
-            Work(_native.WRITE, remote, local, region, length, local_offset, remote_offset, name,
-                 msg, deadline=timeout)
+            Work(
+                _native.WRITE,
+                remote,
+                local,
+                region,
+                length,
+                local_offset,
+                remote_offset,
+                name,
+                msg,
+                deadline=timeout,
+            )
         )
 
     def read(
@@ -286,8 +309,18 @@ class Channel:
     ) -> int:
         """Read the remote region into local memory, and wait. The bytes that were moved."""
         return self._do(
-            Work(_native.READ, remote, local, region, length, local_offset, remote_offset, name,
-                 msg, deadline=timeout)
+            Work(
+                _native.READ,
+                remote,
+                local,
+                region,
+                length,
+                local_offset,
+                remote_offset,
+                name,
+                msg,
+                deadline=timeout,
+            )
         )
 
     def notify(

@@ -51,4 +51,5 @@ class Remote:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<tesup.Remote {self.name}, {f'handle {self.handle:#x}' if self.handle else 'closed'}>"
+        state = f"handle {self.handle:#x}" if self.handle else "closed"
+        return f"<tesup.Remote {self.name}, {state}>"

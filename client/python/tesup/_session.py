@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, TypeVar, Union
 
 from . import _native
 from ._channel import Channel, _milliseconds
@@ -13,6 +13,7 @@ from ._errors import make
 from ._memory import Buffer, Region, importable
 from ._remote import Remote
 
+_Memory = TypeVar("_Memory", Buffer, Region)
 _ALL = _native.REMOTE_READ | _native.REMOTE_WRITE
 _MAIL_MAX = 256  # notifications taken from the ring; the others stay, and hold their senders back
 
@@ -135,7 +136,7 @@ class Session(Channel):
 
     # ---- inside ----
 
-    def _keep(self, region: Any) -> Any:
+    def _keep(self, region: _Memory) -> _Memory:
         self._regions.add(region)
         return region
 
@@ -179,4 +180,3 @@ def attach(
     path = None if socket is None else os.fsdecode(socket)
     native = _native.Session(path, segment, pair, slots, max(_milliseconds(timeout), 1), share)
     return Session(native)
-

@@ -346,9 +346,7 @@ class TransferEngine:
         transport_hint: str = "",
     ) -> int:
         """Either of both."""
-        batch = self._submit(
-            target_hostname, buffers, peer_buffer_addresses, lengths, opcode, None
-        )
+        batch = self._submit(target_hostname, buffers, peer_buffer_addresses, lengths, opcode, None)
         return batch if batch is not None else 0
 
     def get_batch_transfer_status(self, batch_ids: Sequence[int]) -> int:
