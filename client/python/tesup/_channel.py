@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Optional, Union
 
@@ -26,6 +25,16 @@ _RETRY_S = 0.05  # between two tries for room
 _GRACE_S = 5.0  # for a worker to say that a deadline passed
 _MS_MAX = 2**31 - 1
 _NAP_S = 0.001  # between two looks while unread notifications would keep us awake
+
+_forks = 0  # of this process's ancestors; cheaper to look at than the pid
+
+
+def _fork_count() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_fork_count)
 
 
 class Completion(NamedTuple):
@@ -51,8 +60,7 @@ class Completion(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """What ``Channel.submit_many()`` takes. The fields are the arguments of ``submit()``."""
 
     op: int
@@ -139,9 +147,7 @@ class Request:
 
     def result(self, timeout: Optional[float] = None) -> int:
         """Wait for the end; the bytes moved, or the ``tesup.Error`` that it ended with."""
-        channel = self._channel
-        channel._claim(self)
-        if not channel._sleep_until(lambda: self.done, timeout):
+        if not self._channel._sleep_until(self._ended, timeout, self):
             raise make(
                 _native.ERR_TIMEOUT,
                 f"request with ticket {self.ticket} has not ended within {timeout} s; it is still "
@@ -153,9 +159,11 @@ class Request:
     def __await__(self) -> Generator[Any, None, int]:
         return self._finish().__await__()
 
+    def _ended(self) -> bool:
+        return self.completion is not None
+
     async def _finish(self) -> int:
-        self._channel._claim(self)
-        await self._channel._until(lambda: self.done)
+        await self._channel._until(self._ended, self)
         assert self.completion is not None
         return self.completion.check()
 
@@ -174,7 +182,7 @@ class Channel:
 
     def __init__(self, native: _native.Channel) -> None:
         self._native = native
-        self._pid = os.getpid()
+        self._forks = _forks
         self._changed = threading.Condition()
         self._asleep = False
         self._numbers = 0
@@ -204,6 +212,9 @@ class Channel:
             requests = [Request(self, self._numbers + i, work) for i, work in enumerate(listed)]
             packed = tuple(work.pack(self._numbers + i) for i, work in enumerate(listed))
             tickets, error = self._native.submit(packed)
+            if isinstance(error, AgainError) and not tickets:
+                self._harvest()  # the room may be taken by what nobody has looked at
+                tickets, error = self._native.submit(packed)
             if error is not None and not tickets:
                 raise error
             accepted = requests[: len(tickets)]
@@ -390,7 +401,7 @@ class Channel:
 
     def _entered(self) -> threading.Condition:
         """The lock; not in a child, where a thread of the parent may have held it."""
-        if os.getpid() != self._pid:
+        if self._forks != _forks:
             raise make(
                 _native.ERR_FORKED,
                 "this session belongs to the parent process; a child attaches on its own",
@@ -429,9 +440,16 @@ class Channel:
         """Would what nobody takes keep a sleeper awake?"""
         return False
 
-    def _sleep_until(self, done: Callable[[], bool], timeout: Optional[float]) -> bool:
+    def _sleep_until(
+        self,
+        done: Callable[[], bool],
+        timeout: Optional[float],
+        request: Optional[Request] = None,
+    ) -> bool:
+        """False after `timeout`. Whoever waits for `request` takes its completion."""
         until = math.inf if timeout is None else time.monotonic() + timeout
         with self._entered():
+            self._claim(request)
             while True:
                 self._harvest()
                 if done():
@@ -455,7 +473,7 @@ class Channel:
             self._asleep = False
             self._changed.notify_all()
 
-    async def _until(self, done: Callable[[], bool]) -> None:
+    async def _until(self, done: Callable[[], bool], request: Optional[Request] = None) -> None:
         """The same for an event loop: its reader harvests."""
         loop = asyncio.get_running_loop()
         reader = self._reader
@@ -464,6 +482,7 @@ class Channel:
         with reader:
             while True:
                 with self._entered():
+                    self._claim(request)
                     self._harvest()
                     if done():
                         return
@@ -472,8 +491,8 @@ class Channel:
                 reader.look()
                 await waker
 
-    def _claim(self, request: Request) -> None:
-        with self._entered():
+    def _claim(self, request: Optional[Request]) -> None:
+        if request is not None and not request._claimed:
             request._claimed = True
             self._ready.pop(request._id, None)
 
@@ -484,10 +503,10 @@ class Channel:
                 self._native.cancel(request.ticket)
 
     def _stop(self, close: Callable[[], None]) -> None:
-        if os.getpid() == self._pid and self._reader is not None:
+        if self._forks == _forks and self._reader is not None:
             self._reader.stop()
         close()
-        if os.getpid() != self._pid:
+        if self._forks != _forks:
             return
         with self._changed:
             self._requests.clear()
