@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -147,3 +149,26 @@ class Duo(unittest.TestCase):
             os.close(read)
             _, status = os.waitpid(child, 0)
         self.assertEqual((said_by_child.decode(), status), ("", 0))
+
+
+def run_examples(test: unittest.TestCase, word: str, wanted: bool, socket: Path) -> int:
+    """Runs the programs of the documentation that have `word` (or have it not), and compares what
+    they print with what the page says. How many there were."""
+    root = Path(os.environ["TESUP_SOURCE_DIR"])
+    form = re.compile(r"```python\n(.*?)```\n(?:```text\n(.*?)```)?", re.DOTALL)
+    count = 0
+    for page in ("docs/python.md", "README.md"):
+        for program, said in form.findall((root / page).read_text()):
+            if (word in program) != wanted:
+                continue
+            count += 1
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                env=dict(os.environ, TESUP_SOCKET=str(socket)),
+                capture_output=True,
+                text=True,
+                timeout=START_S,
+            )
+            test.assertEqual((done.returncode, done.stderr), (0, ""), program)
+            test.assertEqual(done.stdout, said, program)
+    return count

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Union
 
 import numpy
-from harness import SHORT_S, START_S, Daemon, Duo, wait_for
+from harness import SHORT_S, START_S, Daemon, Duo, run_examples, wait_for
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
 
 METHODS = """initialize initialize_ext get_rpc_port allocate_managed_buffer free_managed_buffer
@@ -249,6 +249,9 @@ class Engine(Duo):
             self.assertIsInstance(near + others, list)
         only = json.loads(self.here.get_local_topology("no_such_device"))
         self.assertEqual([devices for pair in only.values() for devices in pair if devices], [])
+
+    def test_the_program_of_the_documentation(self) -> None:
+        self.assertGreaterEqual(run_examples(self, "mooncake", True, self.left.socket), 1)
 
     # ---- between processes, threads and children ----
 

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import tesup
+from harness import Duo, run_examples
 from tesup import _native
 
 ROOT = Path(os.environ["TESUP_SOURCE_DIR"])
@@ -74,6 +75,11 @@ class Package(unittest.TestCase):
 
     def test_the_module_is_of_the_stable_abi(self) -> None:
         self.assertTrue(str(_native.__file__).endswith(".abi3.so"), _native.__file__)
+
+
+class Examples(Duo):
+    def test_the_programs_of_the_documentation(self) -> None:
+        self.assertGreaterEqual(run_examples(self, "mooncake", False, self.left.socket), 4)
 
 
 if __name__ == "__main__":
