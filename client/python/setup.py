@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parents[1]
@@ -44,40 +45,38 @@ def places():
     return includes, [word[2:] for word in said if word.startswith("-L")]
 
 
-INCLUDES, LIBRARIES = places()
+class build_places(build_ext):
+    """Looks for the libraries when there is something to build, not for a source package."""
+
+    def build_extensions(self):
+        includes, libraries = places()
+        for extension in self.extensions:
+            extension.include_dirs += includes
+            extension.library_dirs += libraries
+            extension.runtime_library_dirs += libraries
+        super().build_extensions()
 
 
-def extension(name, folder, sources, **more):
-    """Native code that finds tesup's libraries where they are now."""
+def extension(name, folder, sources, library):
     return Extension(
         f"tesup.{name}",
         sources=[f"{folder}/{source}.c" for source in sources],
         depends=[f"{folder}/{header.name}" for header in (HERE / folder).glob("*.h")],
-        include_dirs=INCLUDES,
-        library_dirs=LIBRARIES,
-        runtime_library_dirs=LIBRARIES,
+        libraries=[library],
         define_macros=[("_GNU_SOURCE", None)]
         + ([("Py_LIMITED_API", "0x030B0000")] if STABLE else []),
         extra_compile_args=["-std=gnu11"],
         py_limited_api=STABLE,
-        **more,
     )
 
 
 setup(
+    cmdclass={"build_ext": build_places},
     ext_modules=[
         extension(
-            "_native",
-            "native",
-            ["module", "session", "memory", "dlpack", "channel"],
-            libraries=["tesup"],
+            "_native", "native", ["module", "session", "memory", "dlpack", "channel"], "tesup"
         ),
-        extension(
-            "_engine",
-            "native/mooncake",
-            ["library", "engine", "transfer", "memory"],
-            libraries=["dl"],
-        ),
+        extension("_engine", "native/mooncake", ["library", "engine", "transfer", "memory"], "dl"),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
 )

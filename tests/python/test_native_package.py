@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tesup
 from harness import Duo, run_examples
-from tesup import _native
+from tesup import _engine, _native
 
 ROOT = Path(os.environ["TESUP_SOURCE_DIR"])
 
@@ -37,20 +37,24 @@ def public(names: set[str]) -> set[str]:
 
 
 class Package(unittest.TestCase):
-    def test_stubs_say_what_the_module_has(self) -> None:
+    def test_stubs_say_what_the_modules_have(self) -> None:
         folder = Path(tesup.__file__).parent
         self.assertTrue((folder / "py.typed").exists())
-        stubs = stub_names(ast.parse((folder / "_native.pyi").read_text()))
-        self.assertEqual(public(stubs[""]), public(set(dir(_native))))
-        for name in ("Session", "Memory", "Channel"):
-            found = set(dir(getattr(_native, name)))
-            self.assertEqual(public(stubs[name]), public(found), name)
+        for module in (_native, _engine):
+            name = module.__name__.rpartition(".")[2]
+            stubs = stub_names(ast.parse((folder / f"{name}.pyi").read_text()))
+            self.assertEqual(public(stubs.pop("")), public(set(dir(module))), name)
+            self.assertGreater(len(stubs), 0)
+            for part, said in stubs.items():
+                self.assertEqual(public(said), public(set(dir(getattr(module, part)))), part)
 
-    def test_version_is_the_projects(self) -> None:
+    def test_versions_are_the_projects(self) -> None:
         text = (ROOT / "CMakeLists.txt").read_text()
         found = re.search(r"project\(tesup VERSION (\S+)", text)
         assert found is not None
         self.assertEqual(tesup.__version__, found.group(1))
+        compat = (ROOT / "client/python/compat/pyproject.toml").read_text()
+        self.assertIn(f'version = "{found.group(1)}"', compat)
 
     def test_every_code_of_the_header_has_its_exception(self) -> None:
         header = (ROOT / "client/include/tesup.h").read_text()
@@ -74,7 +78,8 @@ class Package(unittest.TestCase):
                     self.assertTrue(inspect.getdoc(value), f"{name}.{part}")
 
     def test_the_module_is_of_the_stable_abi(self) -> None:
-        self.assertTrue(str(_native.__file__).endswith(".abi3.so"), _native.__file__)
+        for module in (_native, _engine):
+            self.assertTrue(str(module.__file__).endswith(".abi3.so"), module.__file__)
 
 
 class Examples(Duo):
