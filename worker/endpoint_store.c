@@ -156,6 +156,13 @@ struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HAND
     return NULL;
 }
 
+/* When half of all endpoints are taken, those that nobody needs go at once: eviction, which does
+ * not wait for the peer's goodbye, is for crowds. */
+static uint64_t endpoint_linger_ms(const struct worker *worker)
+{
+    return worker->endpoint_count <= worker->config.endpoint_max / 2 ? LINGER_MS : 0;
+}
+
 void endpoint_on_unused(struct endpoint *endpoint)
 {
     struct worker *worker = endpoint->worker;
@@ -165,7 +172,7 @@ void endpoint_on_unused(struct endpoint *endpoint)
     endpoint->unused_since = clock_now();
     if (endpoint->state == ENDPOINT_READY && endpoint->inbounds.used == 0)
         timer_set(&worker->timers, &endpoint->timer,
-                  endpoint->unused_since + LINGER_MS * CLOCK_NS_PER_MS);
+                  endpoint->unused_since + endpoint_linger_ms(worker) * CLOCK_NS_PER_MS);
     else if (endpoint->state == ENDPOINT_BACKOFF)
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
 }
