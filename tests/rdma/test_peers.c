@@ -89,13 +89,14 @@ static int by_value(const void *a, const void *b)
 static double middle_us(uint32_t count)
 {
     static uint32_t number;
-    uint64_t taken[SAMPLES];
+    uint64_t taken[SAMPLES], middle;
 
     for (uint32_t i = 0; i < SAMPLES; i++)
         taken[i] =
             notify_once(&peers[i * (count > SAMPLES ? count / SAMPLES : 1) % count], number++);
     qsort(taken, SAMPLES, sizeof(taken[0]), by_value);
-    return (double)taken[SAMPLES / 2] / 1000;
+    middle = taken[SAMPLES / 2];
+    return (double)middle / 1000;
 }
 
 static void many_cost_as_much_as_few(void **state)

@@ -6,7 +6,10 @@
 #define SIZE(type, bytes)        static_assert(sizeof(type) == (bytes), #type)
 #define PLACE(type, name, bytes) static_assert(offsetof(type, name) == (bytes), #type " " #name)
 
-#ifdef __LP64__
+/* LP64; elsewhere nobody knows the layouts. */
+SIZE(long, 8);
+SIZE(void *, 8);
+
 SIZE(struct transfer_request, 40);
 PLACE(struct transfer_request, opcode, 0);
 PLACE(struct transfer_request, source, 8);
@@ -38,6 +41,3 @@ SIZE(struct nic_load_stat, 80);
 PLACE(struct nic_load_stat, device_name, 0);
 PLACE(struct nic_load_stat, inflight_bytes, 64);
 PLACE(struct nic_load_stat, ewma_bandwidth_bps, 72);
-#else
-#error "the layouts of this ABI are known for LP64 only"
-#endif

@@ -51,6 +51,7 @@ extern "C" {
 typedef void *transfer_engine_t;
 typedef void *transport_t;
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order is the ABI's */
 struct transfer_request {
     int opcode;             /* OPCODE_* */
     void *source;           /* local address */
