@@ -18,6 +18,7 @@ from typing import Any, Union
 import numpy
 from harness import SHORT_S, START_S, Daemon, Duo, run_examples, wait_for
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
+from tesup import _engine
 
 METHODS = """initialize initialize_ext get_rpc_port allocate_managed_buffer free_managed_buffer
 transfer_sync_write transfer_sync_read transfer_sync batch_transfer_sync_write
@@ -306,7 +307,7 @@ class Engine(Duo):
         numpy.testing.assert_array_equal(self.mine[:16384], self.theirs[:16384])
 
     def test_the_gil_is_free_in_sync_calls(self) -> None:
-        pid = self.right.process.pid
+        pid = self.left.process.pid
         with open(f"/proc/{pid}/task/{pid}/children") as children:
             worker = int(children.read().split()[0])
         codes: list[int] = []
@@ -470,6 +471,43 @@ class Engine(Duo):
         code = here.transfer_sync_write(self.peer, mine, self.theirs.ctypes.data, 1 << 20)
         self.assertEqual(code, 0)
 
+    def test_wrong_types_below(self) -> None:
+        """The extension module itself, as nobody calls it."""
+        engine = self.here._engine
+        assert engine is not None
+        odd_ones: list[Any] = [None, -1, 2**64, 1.5, "text", b"bytes", "a\0b", (), (1,), [], 7]
+        calls: list[Any] = [
+            _engine.Engine,
+            _engine.memory_read,
+            _engine.memory_write,
+            engine.install,
+            engine.open,
+            engine.register,
+            engine.unregister,
+            engine.status,
+            engine.wait,
+            engine.submit,
+            lambda odd: _engine.Engine(odd, odd),
+            lambda odd: _engine.memory_read(0, odd),
+            lambda odd: _engine.memory_write(odd, odd),
+            lambda odd: engine.open(odd, odd),
+            lambda odd: engine.register(odd, odd, "*"),
+            lambda odd: engine.unregister((odd, odd)),
+            lambda odd: engine.status(odd, odd),
+            lambda odd: engine.wait(odd, odd, 0),
+            lambda odd: engine.submit(odd, odd, odd, odd, odd),
+            lambda odd: engine.submit(1, 1, (odd,), (odd,), (odd,), odd, odd),
+        ]
+        for call in calls:
+            for odd in odd_ones:
+                try:
+                    call(odd)
+                except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):
+                    continue
+        engine.close()
+        engine.close()
+        self.assertEqual(self.here.send_probe(self.peer), -1)
+
     def test_a_library_that_is_none(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "libtransfer_engine.so").write_bytes(b"no library")
@@ -522,6 +560,12 @@ class Engine(Duo):
         after = state()
         self.assertEqual(before[1:], after[1:], "file descriptors, threads")
         self.assertLess(after[0] - before[0], 50, "objects")
+
+
+class EngineOfOneHost(Engine):
+    """The same between two supervisors that share memory."""
+
+    fabric = "local"
 
 
 if __name__ == "__main__":
