@@ -52,6 +52,7 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(stale_completions),
     FIELD(endpoint_lost),
     FIELD(endpoint_duplicate),
+    FIELD(endpoint_evicted),
     FIELD(pinned_bytes),
     FIELD(rdma_pool_bytes),
     FIELD(rdma_work_requests),

@@ -17,7 +17,7 @@
 #include "shm/layout.h"
 
 #define COUNTERS_MAGIC     UINT64_C(0x31544e4350555354) /* "TSUPCNT1" */
-#define COUNTERS_VERSION   3u
+#define COUNTERS_VERSION   4u
 #define COUNTERS_WORKERS   64u
 #define COUNTERS_ENDPOINTS 128u /* shown per worker; more are counted, not listed */
 #define COUNTERS_SESSIONS  256u
@@ -119,7 +119,7 @@ struct counters_worker_stats {
     _Atomic uint64_t peer_protocol;   /* endpoints ended for a broken frame */
     _Atomic uint64_t peer_refused;    /* handshakes that did not prove the key */
     _Atomic uint64_t stale_completions;
-    _Atomic uint64_t endpoint_lost, endpoint_duplicate;
+    _Atomic uint64_t endpoint_lost, endpoint_duplicate, endpoint_evicted;
     _Atomic uint64_t pinned_bytes;    /* of regions, registered with the device */
     _Atomic uint64_t rdma_pool_bytes; /* pinned for notifications */
     _Atomic uint64_t rdma_work_requests, rdma_doorbells;

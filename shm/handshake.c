@@ -147,11 +147,11 @@ static json_t *verbs_write(const struct handshake_verbs *verbs)
     }
     for (uint32_t i = 0; i < verbs->data_qps; i++)
         json_array_append_new(qps, json_integer(verbs->data_qp[i]));
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "gids", gids, "chosen",
-                     (json_int_t)verbs->gid_chosen, "lid", (json_int_t)verbs->lid, "mtu",
-                     (json_int_t)verbs->mtu, "psn", (json_int_t)verbs->psn, "notify_qp",
-                     (json_int_t)verbs->notify_qp, "data_qps", qps, "window",
-                     (json_int_t)verbs->window, "reads", (json_int_t)verbs->reads);
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "gids", gids, "pairs",
+                     (json_int_t)verbs->gid_pairs, "chosen", (json_int_t)verbs->gid_chosen, "lid",
+                     (json_int_t)verbs->lid, "mtu", (json_int_t)verbs->mtu, "psn",
+                     (json_int_t)verbs->psn, "notify_qp", (json_int_t)verbs->notify_qp, "data_qps",
+                     qps, "window", (json_int_t)verbs->window, "reads", (json_int_t)verbs->reads);
 }
 
 static bool gids_read(const json_t *gids, struct handshake_verbs *verbs)
@@ -203,6 +203,7 @@ static bool verbs_read(const json_t *object, struct handshake_verbs *verbs)
         uint64_t max;
     } numbers[] = {
         {"chosen", &verbs->gid_chosen, HANDSHAKE_GIDS - 1},
+        {"pairs", &verbs->gid_pairs, HANDSHAKE_GIDS * HANDSHAKE_GIDS},
         {"lid", &verbs->lid, UINT16_MAX},
         {"mtu", &verbs->mtu, 4096},
         {"psn", &verbs->psn, HANDSHAKE_QPN_MAX},

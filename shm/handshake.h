@@ -43,6 +43,7 @@ struct handshake_verbs {
     uint8_t gid_type[HANDSHAKE_GIDS];
     uint32_t gid_count;
     uint32_t gid_chosen; /* WELCOME: which of HELLO's gids the other side must use */
+    uint32_t gid_pairs;  /* WELCOME: pairs that may meet; HELLO: those that did not work before */
     uint32_t lid;
     uint32_t mtu; /* bytes of the port */
     uint32_t psn;

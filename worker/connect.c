@@ -266,6 +266,7 @@ static void connect_offer_verbs(struct endpoint *endpoint, struct handshake_hell
         worker_error(worker, &worker->peer_limit, "no RDMA to %s: %s", endpoint->address, text);
     else
         hello->verbs = *verbs_link_offer(endpoint->offer);
+    hello->verbs.gid_pairs = endpoint->gid_tried;
 }
 
 void connect_start(struct endpoint *endpoint, const char *segment)

@@ -6,7 +6,6 @@
 
 #include "shm/clock.h"
 #include "shm/err.h"
-#include "worker/accept.h"
 #include "worker/endpoint_fsm.h"
 #include "worker/inbound.h"
 #include "worker/remote.h"
@@ -14,52 +13,7 @@
 
 #define BACKOFF_FIRST_MS 20u
 #define BACKOFF_MAX_MS   5000u
-#define LINGER_MS        10000u /* jobs come and go, a handshake and a link are worth keeping */
-#define PATIENCE_MS      1500u  /* how long requests wait for a lost peer before they are refused */
-
-static void endpoint_on_timer(struct timer *timer)
-{
-    struct endpoint *endpoint = list_entry(timer, struct endpoint, timer);
-
-    endpoint_handle(endpoint, ENDPOINT_EVENT_TIMER, TS_ERR_UNREACHABLE,
-                    "the peer did not answer in time");
-}
-
-static struct counters_endpoint *endpoint_line(struct worker *worker)
-{
-    for (unsigned i = 0; i < COUNTERS_ENDPOINTS; i++)
-        if (atomic_peek(&worker->block->endpoint[i].used) == 0)
-            return &worker->block->endpoint[i];
-    return NULL; /* counted, not listed */
-}
-
-static struct endpoint *endpoint_new(struct worker *worker, const char *address)
-{
-    struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
-
-    if (endpoint == NULL)
-        return NULL;
-    endpoint->worker = worker;
-    endpoint->timer.fire = endpoint_on_timer;
-    connect_init(endpoint);
-    endpoint->notify_max = LAYOUT_NOTIFY_NATIVE_MAX;
-    snprintf(endpoint->address, sizeof(endpoint->address), "%s", address);
-    table_init(&endpoint->wire, TABLE_SLOTS_MAX);
-    table_init(&endpoint->inbounds, TABLE_SLOTS_MAX);
-    table_init(&endpoint->outbounds, TABLE_SLOTS_MAX);
-    list_init(&endpoint->remotes);
-    list_init(&endpoint->lost);
-    list_append(&worker->endpoints, &endpoint->link_node);
-    worker->endpoint_count++;
-    endpoint->shown = endpoint_line(worker);
-    if (endpoint->shown != NULL) {
-        *endpoint->shown = (struct counters_endpoint){.seq = 0};
-        atomic_set(&endpoint->shown->used, 1);
-    }
-    endpoint_show(endpoint);
-    atomic_count(&worker->stats->endpoints, 1);
-    return endpoint;
-}
+#define PATIENCE_MS      1500u /* how long requests wait for a lost peer before they are refused */
 
 static const char *endpoint_fabric(const struct endpoint *endpoint)
 {
@@ -81,77 +35,6 @@ void endpoint_show(struct endpoint *endpoint)
     snprintf(line->notify, sizeof(line->notify), "%s",
              endpoint->link != NULL ? endpoint->link->notify_text : "-");
     counters_write_end(&line->seq);
-}
-
-struct endpoint *endpoint_reach(struct worker *worker, const char *address, char *text,
-                                size_t text_size)
-{
-    struct endpoint *endpoint;
-
-    if (worker->endpoint_count >= worker->config.endpoint_max) {
-        snprintf(text, text_size, "this worker has its %u endpoints in use (endpoint_max)",
-                 worker->config.endpoint_max);
-        return NULL;
-    }
-    endpoint = endpoint_new(worker, address);
-    if (endpoint == NULL)
-        snprintf(text, text_size, "no memory for an endpoint");
-    return endpoint;
-}
-
-struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello,
-                                 char *text, size_t text_size)
-{
-    struct endpoint *endpoint = endpoint_reach(worker, hello->address, text, text_size);
-
-    if (endpoint == NULL) {
-        worker_error(worker, &worker->peer_limit, "peer %s refused: %s", hello->address, text);
-        return NULL;
-    }
-    memcpy(endpoint->peer_id, hello->worker, sizeof(endpoint->peer_id));
-    endpoint->known = true;
-    endpoint->generation = hello->generation;
-    endpoint->notify_max = hello->notify_max;
-    snprintf(endpoint->peer_name, sizeof(endpoint->peer_name), "%s", hello->worker_name);
-    return endpoint;
-}
-
-struct endpoint *endpoint_open_self(struct worker *worker)
-{
-    struct endpoint *endpoint = endpoint_new(worker, worker->config.address);
-
-    if (endpoint == NULL)
-        return NULL;
-    endpoint->self = true;
-    endpoint->known = true;
-    endpoint->notify_max = worker->config.notify_max;
-    memcpy(endpoint->peer_id, worker->id, sizeof(endpoint->peer_id));
-    snprintf(endpoint->peer_name, sizeof(endpoint->peer_name), "%s", worker->config.name);
-    endpoint->link = self_link_open(endpoint);
-    if (endpoint->link == NULL) {
-        endpoint_free(endpoint);
-        return NULL;
-    }
-    endpoint_handle(endpoint, ENDPOINT_EVENT_ACCEPTED, TS_OK, "");
-    return endpoint;
-}
-
-static bool endpoint_reaches(const struct endpoint *endpoint, const uint8_t id[HANDSHAKE_ID])
-{
-    return endpoint->state == ENDPOINT_READY && endpoint->known && endpoint->lost_status == TS_OK &&
-           memcmp(endpoint->peer_id, id, HANDSHAKE_ID) == 0;
-}
-
-struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
-                                    const struct endpoint *except)
-{
-    list_each (node, following, &worker->endpoints) {
-        struct endpoint *endpoint = list_entry(node, struct endpoint, link_node);
-
-        if (endpoint != except && endpoint_reaches(endpoint, id) && !endpoint->bye_received)
-            return endpoint;
-    }
-    return NULL;
 }
 
 bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated)
@@ -183,7 +66,7 @@ void endpoint_withdraw_offer(struct endpoint *endpoint)
     endpoint->offer = NULL;
 }
 
-static void endpoint_drop_link(struct endpoint *endpoint)
+void endpoint_drop_link(struct endpoint *endpoint)
 {
     struct link *link = endpoint->link;
     uint32_t cursor = 0;
@@ -278,6 +161,17 @@ static void action_retry(struct endpoint *endpoint, int status, const char *why)
         endpoint_fail_remotes(endpoint, status, why);
 }
 
+/* The handshake went well, and the link behind it did not work: over the next pair of GIDs, and
+ * when there is none left over TCP. */
+static void action_retry_tcp(struct endpoint *endpoint, int status, const char *why)
+{
+    if (++endpoint->gid_tried >= endpoint->gid_pairs) {
+        endpoint->tcp_only = endpoint->worker->config.fabric == PROTO_FABRIC_AUTO;
+        endpoint->gid_tried = 0;
+    }
+    action_retry(endpoint, status, why);
+}
+
 static void action_lose(struct endpoint *endpoint, int status, const char *why)
 {
     struct worker *worker = endpoint->worker;
@@ -314,6 +208,7 @@ static void action_ready(struct endpoint *endpoint)
     timer_clear(&endpoint->worker->timers, &endpoint->timer);
     connect_stop(endpoint); /* a local link has a socket of its own */
     endpoint->attempts = 0;
+    endpoint->gid_tried = 0;
     endpoint_show(endpoint);
     endpoint_each_remote(endpoint, remote_on_endpoint_ready);
     endpoint_follow_farewells(endpoint);
@@ -338,7 +233,7 @@ void endpoint_hand_over(struct endpoint *from, struct endpoint *to)
     }
 }
 
-static void endpoint_say_bye(struct endpoint *endpoint)
+void endpoint_say_bye(struct endpoint *endpoint)
 {
     struct frame bye = {.type = FRAME_BYE};
 
@@ -416,8 +311,7 @@ void endpoint_handle(struct endpoint *endpoint, enum endpoint_event event, int s
                   clock_now() + worker->config.connect_ms * CLOCK_NS_PER_MS);
         break;
     case ACTION_RETRY_TCP:
-        endpoint->tcp_only = worker->config.fabric == PROTO_FABRIC_AUTO;
-        action_retry(endpoint, status, why);
+        action_retry_tcp(endpoint, status, why);
         break;
     case ACTION_RETRY:
         action_retry(endpoint, status, why);
@@ -454,25 +348,6 @@ void endpoint_check_drained(struct endpoint *endpoint)
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "both sides are done");
 }
 
-/* When half of all endpoints are taken, those that nobody needs must make room at once. */
-static uint64_t endpoint_linger_ms(const struct worker *worker)
-{
-    return worker->endpoint_count <= worker->config.endpoint_max / 2 ? LINGER_MS : 0;
-}
-
-void endpoint_on_unused(struct endpoint *endpoint)
-{
-    struct worker *worker = endpoint->worker;
-
-    if (endpoint->self || endpoint_is_wanted(endpoint))
-        return;
-    if (endpoint->state == ENDPOINT_READY && endpoint->inbounds.used == 0)
-        timer_set(&worker->timers, &endpoint->timer,
-                  clock_now() + endpoint_linger_ms(worker) * CLOCK_NS_PER_MS);
-    else if (endpoint->state == ENDPOINT_BACKOFF)
-        endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
-}
-
 void link_on_lost(struct link *link, int status, const char *why)
 {
     struct endpoint *endpoint = link->endpoint;
@@ -507,31 +382,6 @@ int endpoint_reap(struct worker *worker)
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, status, why);
     }
     return done;
-}
-
-void endpoint_free(struct endpoint *endpoint)
-{
-    struct worker *worker = endpoint->worker;
-
-    endpoint_drop_link(endpoint);
-    while (!list_empty(&endpoint->remotes)) {
-        struct remote *remote = list_entry(endpoint->remotes.next, struct remote, link);
-
-        remote_leave(remote);
-        remote_on_gone(remote, TS_ERR_UNREACHABLE);
-    }
-    accept_forget(endpoint);
-    timer_clear(&worker->timers, &endpoint->timer);
-    list_remove(&endpoint->lost);
-    list_remove(&endpoint->link_node);
-    table_fini(&endpoint->wire);
-    table_fini(&endpoint->inbounds);
-    table_fini(&endpoint->outbounds);
-    if (endpoint->shown != NULL)
-        atomic_set(&endpoint->shown->used, 0);
-    worker->endpoint_count--;
-    atomic_count(&worker->stats->endpoints, (uint64_t)-1);
-    free(endpoint);
 }
 
 void endpoint_fini(struct worker *worker)

@@ -40,6 +40,8 @@ struct endpoint {
     uint32_t notify_max; /* the peer's limit */
     uint32_t attempts;   /* failed ones in a row */
     bool tcp_only;       /* another link did not work: do not ask for it again */
+    uint32_t gid_tried;  /* pairs of GIDs over which no link came up */
+    uint32_t gid_pairs;  /* that there are */
     bool bye_sent, bye_received;
     int lost_status; /* of a link that reported its death in this turn; TS_OK = alive */
     char lost_why[PROTO_TEXT_MAX];
@@ -51,6 +53,7 @@ struct endpoint {
     struct link *offer;          /* queue pairs that the present handshake offers; NULL none */
     struct link *link;
     struct timer timer;
+    uint64_t unused_since;           /* clock_now() when the last user left */
     struct table wire;               /* struct transfer by the handle in its frames */
     struct table inbounds;           /* struct inbound: segments of ours that the peer opened */
     struct table outbounds;          /* struct remote by the handle in its frames */
@@ -58,13 +61,16 @@ struct endpoint {
     struct counters_endpoint *shown; /* its line in status; NULL when there are too many */
 };
 
-/* The endpoint that a remote shall use: an attempt that asks for `segment` at `address`.
- * NULL: limit or memory, text says which. */
+/* The endpoint that a remote shall use: an attempt that asks for `segment` at `address`. At the
+ * limit one that nobody uses is evicted for it. NULL: all are in use, or memory; text says which.
+ */
 struct endpoint *endpoint_reach(struct worker *worker, const char *address, char *text,
                                 size_t text_size);
 /* One made by a peer's connection: known, and ready once `link` is set. */
 struct endpoint *endpoint_accept(struct worker *worker, const struct handshake_hello *hello,
                                  char *text, size_t text_size);
+/* It is ready, and leads to that worker. */
+bool endpoint_reaches(const struct endpoint *endpoint, const uint8_t id[HANDSHAKE_ID]);
 struct endpoint *endpoint_find_peer(struct worker *worker, const uint8_t id[HANDSHAKE_ID],
                                     const struct endpoint *except);
 struct endpoint *endpoint_open_self(struct worker *worker);
@@ -78,6 +84,9 @@ void endpoint_on_unused(struct endpoint *endpoint);
 bool endpoint_is_wanted(const struct endpoint *endpoint);
 /* Frees the queue pairs of a handshake that will not use them. */
 void endpoint_withdraw_offer(struct endpoint *endpoint);
+/* Ends what was posted over the link, and the link. */
+void endpoint_drop_link(struct endpoint *endpoint);
+void endpoint_say_bye(struct endpoint *endpoint);
 void endpoint_check_drained(struct endpoint *endpoint);
 void endpoint_free(struct endpoint *endpoint);
 /* Gives all segments of `from` to `to`, which is ready. */

@@ -119,13 +119,14 @@ static void link_setup_verbs(struct endpoint *endpoint, const struct handshake_w
 
     endpoint->link = endpoint->offer;
     endpoint->offer = NULL;
+    endpoint->gid_pairs = welcome->verbs.gid_pairs;
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
     if (endpoint->link == NULL ||
         verbs_link_confirm(endpoint->link, &welcome->verbs, text, sizeof(text)) != TS_OK) {
         close(fd);
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, text);
         return;
     }
-    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
     if (verbs_link_carry(endpoint->link, fd) != TS_OK)
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory for a link");
 }

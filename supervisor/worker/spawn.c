@@ -15,26 +15,8 @@
 #include <unistd.h>
 
 #include "shm/process.h"
+#include "supervisor/program.h"
 #include "supervisor/worker/bind.h"
-
-/* Next to ourselves (a build tree), else where it is installed. */
-static int worker_program(char *path, size_t size)
-{
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash;
-
-    if (length > 0) {
-        self[length] = '\0';
-        slash = strrchr(self, '/');
-        if (slash != NULL &&
-            snprintf(path, size, "%.*s/tesup-worker", (int)(slash - self), self) < (int)size &&
-            access(path, X_OK) == 0)
-            return 0;
-    }
-    snprintf(path, size, "%s/tesup-worker", TESUP_LIBEXECDIR);
-    return access(path, X_OK);
-}
 
 static void child_bind(const struct worker_place *place, int report)
 {
@@ -114,7 +96,7 @@ int worker_spawn(const struct worker_place *place, struct worker_spawned *spawne
     int control[2], report[2];
     pid_t parent = getpid();
 
-    if (worker_program(program, sizeof(program)) < 0) {
+    if (program_find("tesup-worker", program, sizeof(program)) < 0) {
         snprintf(text, text_size, "has no program: tesup-worker is neither next to tesup nor %s",
                  program);
         return -1;

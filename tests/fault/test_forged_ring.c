@@ -171,7 +171,7 @@ static void test_descriptor(void **state)
     const struct sqe bad[] = {
         {.op = SQE_OP_COUNT, .slot = 5},
         {.op = 255, .slot = 5},
-        {.op = SQE_WRITE, .flags = 0x08, .slot = 5},
+        {.op = SQE_WRITE, .flags = SQE_FLAG_MASK + 1, .slot = 5}, /* the first that is free */
         {.op = SQE_WRITE, .flags = 0xff, .slot = 5},
         {.op = SQE_NOP, .slot = 16},
         {.op = SQE_NOP, .slot = UINT16_MAX},

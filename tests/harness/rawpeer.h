@@ -8,13 +8,13 @@
 #include "worker/frame.h"
 
 struct rawpeer {
+    size_t hello_size, proof_size;
+    struct handshake_welcome welcome;
     int socket;
+    struct handshake_verbs verbs; /* offered by its HELLO */
     uint8_t key[HANDSHAKE_KEY];
     uint8_t hello[HANDSHAKE_FRAME_MAX], proof[HANDSHAKE_FRAME_MAX];
-    size_t hello_size, proof_size;
     uint8_t challenge[HANDSHAKE_NONCE];
-    struct handshake_verbs verbs; /* offered by its HELLO */
-    struct handshake_welcome welcome;
 };
 
 /* A connection that has said nothing. The key is that of the daemon's directory. */

@@ -13,6 +13,9 @@
 #define PSN     77u
 #define RECEIVE 4096u
 
+#define WR_SEND    1u
+#define WR_RECEIVE 2u /* and the number of the buffer */
+
 static void device_open(struct rawverbs *raw)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
@@ -99,7 +102,7 @@ static void receives_post(struct rawverbs *raw)
         struct ibv_sge sge = {.addr = (uintptr_t)raw->bytes + RAWVERBS_ROOM + i * RECEIVE,
                               .length = RECEIVE,
                               .lkey = raw->mr->lkey};
-        struct ibv_recv_wr *bad, wr = {.wr_id = 0, .sg_list = &sge, .num_sge = 1};
+        struct ibv_recv_wr *bad, wr = {.wr_id = WR_RECEIVE + i, .sg_list = &sge, .num_sge = 1};
 
         assert_int_equal(ibv_post_recv(raw->notify, &wr, &bad), 0);
     }
@@ -167,20 +170,63 @@ struct verbs_packet rawverbs_packet(struct rawverbs *raw, uint32_t length)
                                  .length = length};
 }
 
-/* Completions of what came are taken on the way. */
+/* What came is kept on the way. True: one that was sent has ended so. */
+static bool completion_take(struct rawverbs *raw, struct wait *wait, enum ibv_wc_status *status)
+{
+    struct ibv_wc wc;
+    int got = ibv_poll_cq(raw->cq, 1, &wc);
+
+    assert_true(got >= 0);
+    if (got == 0)
+        wait_step(wait);
+    if (got == 1 && wc.wr_id == WR_SEND)
+        *status = wc.status;
+    else if (got == 1 && wc.status == IBV_WC_SUCCESS)
+        raw->arrived[raw->arrived_count++] = (uint8_t)(wc.wr_id - WR_RECEIVE);
+    return got == 1 && wc.wr_id == WR_SEND;
+}
+
 static enum ibv_wc_status sent_wait(struct rawverbs *raw)
 {
     struct wait wait = wait_begin("a work request of the raw peer", WAIT_MS);
-    struct ibv_wc wc;
+    enum ibv_wc_status status;
+
+    while (!completion_take(raw, &wait, &status))
+        continue;
+    return status;
+}
+
+/* The first frame of `type` in a packet. */
+static bool packet_find(const uint8_t *bytes, enum frame_type type, struct frame *frame)
+{
+    struct verbs_packet packet;
+    size_t at = sizeof(packet);
+
+    memcpy(&packet, bytes, sizeof(packet));
+    while (at + sizeof(*frame) <= sizeof(packet) + packet.length) {
+        memcpy(frame, bytes + at, sizeof(*frame));
+        if (frame->type == type)
+            return true;
+        at += sizeof(*frame) + frame->length;
+    }
+    return false;
+}
+
+struct frame rawverbs_wait(struct rawverbs *raw, enum frame_type type)
+{
+    struct wait wait = wait_begin("a frame for the raw peer", WAIT_MS);
+    enum ibv_wc_status status;
+    struct frame frame;
 
     for (;;) {
-        int got = ibv_poll_cq(raw->cq, 1, &wc);
+        while (raw->arrived_taken < raw->arrived_count) {
+            const uint8_t *bytes =
+                raw->bytes + RAWVERBS_ROOM + raw->arrived[raw->arrived_taken++] * RECEIVE;
 
-        assert_true(got >= 0);
-        if (got == 1 && wc.wr_id == 1)
-            return wc.status;
-        if (got == 0)
-            wait_step(&wait);
+            if (packet_find(bytes, type, &frame))
+                return frame;
+        }
+        (void)completion_take(raw, &wait, &status);
     }
 }
 
@@ -191,7 +237,7 @@ static enum ibv_wc_status request_post(struct rawverbs *raw, struct ibv_qp *qp,
         .addr = (uintptr_t)raw->bytes, .length = (uint32_t)size, .lkey = raw->mr->lkey};
     struct ibv_send_wr *bad;
 
-    wr.wr_id = 1;
+    wr.wr_id = WR_SEND;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);

@@ -21,6 +21,8 @@ struct rawverbs {
     uint8_t *bytes; /* what is sent, then the receive buffers */
     uint8_t gid_index;
     uint32_t sequence;
+    uint8_t arrived[RAWVERBS_RECEIVES]; /* receive buffers that were filled, in order */
+    uint32_t arrived_count, arrived_taken;
 };
 
 /* Opens the device and describes its queue pairs in raw->peer.verbs; a connection that has said
@@ -35,6 +37,9 @@ struct verbs_packet rawverbs_packet(struct rawverbs *raw, uint32_t length);
 /* One SEND of `size1` + `size2` bytes; how it ended. */
 enum ibv_wc_status rawverbs_send(struct rawverbs *raw, const void *part1, size_t size1,
                                  const void *part2, size_t size2);
+/* Waits for the next frame of `type`; others, and all behind it in its packet, are skipped. As many
+ * packets as there are buffers may come in all. */
+struct frame rawverbs_wait(struct rawverbs *raw, enum frame_type type);
 /* One RDMA WRITE of 64 bytes; how it ended. */
 enum ibv_wc_status rawverbs_write(struct rawverbs *raw, uint64_t address, uint32_t rkey);
 

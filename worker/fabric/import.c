@@ -167,10 +167,35 @@ static bool answer_is_for_all(bool by_address, int status)
     return !by_address && status != TS_ERR_INVALID && status != TS_ERR_DENIED;
 }
 
+/* Who waited behind a question by address knows one thing more now, this import.  Where that does
+ * not help, one of them asks next and the others wait behind it: were each to search all imports
+ * again for itself, a request over thousands of regions would take seconds. */
+static void import_start_over(struct imports *imports, uint32_t answered, uint32_t *question,
+                              struct transfer *transfer)
+{
+    const struct transfer asked = *transfer; /* it may end */
+    struct import *import = NULL;
+
+    if (imports_get(imports, answered, &import) == TS_OK && import != NULL &&
+        import_matches(import, transfer)) {
+        import_use(imports, import, transfer);
+        return;
+    }
+    if (imports_get(imports, *question, &import) == TS_OK && import != NULL && !import->ready &&
+        import->open == transfer->open && import->by_address && transfer->by_address) {
+        list_append(&import->waiting, &transfer->waiting);
+        return;
+    }
+    imports_post(imports, transfer);
+    import = import_asked(imports, &asked);
+    *question = import != NULL ? import->handle : 0;
+}
+
 void imports_settle(struct imports *imports, struct import *import, int status)
 {
     struct transfer *asker = import->asker;
     bool for_all = answer_is_for_all(import->by_address, status);
+    uint32_t answered = import->handle, question = 0;
     struct list waiting;
 
     list_init(&waiting);
@@ -192,6 +217,6 @@ void imports_settle(struct imports *imports, struct import *import, int status)
         else if (status == TS_OK && transfer == asker)
             import_use(imports, import, transfer);
         else
-            imports_post(imports, transfer);
+            import_start_over(imports, answered, &question, transfer);
     }
 }

@@ -157,8 +157,12 @@ static int task_status(struct engine *engine, batch_id_t id, size_t index,
                       "task %zu of a batch with %zu tasks, and a status at %p", index, batch->count,
                       (void *)status);
     task = &batch->tasks[index];
-    if (task->pieces > 0)
-        (void)engine_progress(engine);
+    if (task->pieces > 0 && engine_progress(engine) == 0)
+        engine_idle(engine);
+    if (batch_find(engine, id) != batch)
+        return refuse(TRANSFER_ENGINE_INVALID_ARGUMENT, call, "batch %#llx was freed meanwhile",
+                      (unsigned long long)id);
+    task = &batch->tasks[index];
     if (task->pieces > 0)
         status->status = STATUS_WAITING;
     else

@@ -122,6 +122,7 @@ struct engine {
     struct batch_table batches;
 
     bool busy;        /* a call is submitting */
+    uint32_t looks;   /* in vain */
     unsigned waiting; /* calls that want to */
     bool group_open;  /* the last request that libtesup took said TESUP_MORE */
     struct list free_pieces;
@@ -199,6 +200,9 @@ int notification_check(const struct engine *engine, const notify_msg_t *msg, con
 /* Takes completions. How many, or a negative code of libtesup; TESUP_ERR_NO_DAEMON while there is
  * no supervisor. */
 int engine_progress(struct engine *engine);
+/* Nothing was there: now and then the CPU is given away, without the lock, because the worker may
+ * wait for it while a program looks again and again. */
+void engine_idle(struct engine *engine);
 /* Waits until nobody else submits. False: the engine is being destroyed. */
 bool send_begin(struct engine *engine);
 void send_end(struct engine *engine);

@@ -16,16 +16,21 @@ static const char *variable(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* True when it is set to 0, 1, true or false. */
+/* True when it is set to 0, 1, true or false; else *value stays. */
 static bool boolean_read(const char *name, bool *value)
 {
     const char *text = variable(name);
 
     if (text == NULL)
         return false;
-    *value = strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0;
-    if (*value || strcmp(text, "0") == 0 || strcasecmp(text, "false") == 0)
+    if (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0) {
+        *value = true;
         return true;
+    }
+    if (strcmp(text, "0") == 0 || strcasecmp(text, "false") == 0) {
+        *value = false;
+        return true;
+    }
     say(LOG_LEVEL_WARNING, name, "'%.40s' is ignored; 0, 1, true and false are possible", text);
     return false;
 }

@@ -73,7 +73,7 @@ static int cuda_check(const char *location, const char *at, char *text, size_t s
 static int segments_check(const char *location, const char *at, char *text, size_t size)
 {
     unsigned long page, node;
-    int rc;
+    int rc = 0;
 
     if (!number_read(&at, &page) || page == 0 || (page & (page - 1)) != 0 || *at != ':')
         return malformed(location, text, size);

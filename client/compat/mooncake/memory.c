@@ -64,7 +64,7 @@ static int memory_insert(struct memory_table *table, const struct memory_entry *
         return refuse(TRANSFER_ENGINE_OVERLAPPED, call,
                       "%#llx + %llu bytes overlap memory that is registered already",
                       (unsigned long long)entry->base, (unsigned long long)entry->length);
-    if (table->count == table->room) {
+    if (table->entries == NULL || table->count == table->room) {
         size_t room = table->room > 0 ? 2 * table->room : 64;
         void *larger = realloc(table->entries, room * sizeof(*table->entries));
 
@@ -123,7 +123,19 @@ static int entry_probe(struct memory_entry *entry, const char *call)
     return 0;
 }
 
-/* Under the lock, which is let go meanwhile: the table keeps the place. */
+/* Without the lock. */
+static int entry_register(struct engine *engine, struct memory_entry *entry)
+{
+    int rc;
+
+    slot_release(engine);
+    rc = tesup_mem_register(engine->session, (void *)(uintptr_t)entry->base, entry->length,
+                            entry->access, &entry->region);
+    slot_retake(engine);
+    return rc;
+}
+
+/* The lock is let go meanwhile: the table keeps the place. */
 static int memory_add(struct engine *engine, struct memory_entry entry, const char *call)
 {
     struct memory_entry *kept;
@@ -132,19 +144,17 @@ static int memory_add(struct engine *engine, struct memory_entry entry, const ch
 
     if (code != 0)
         return code;
-    slot_release(engine);
-    rc = tesup_mem_register(engine->session, (void *)(uintptr_t)entry.base, entry.length,
-                            entry.access, &entry.region);
-    if (rc != TESUP_OK)
-        code = refuse(code_of_tesup(rc), call, "%s", tesup_last_error());
-    slot_retake(engine);
+    rc = entry_register(engine, &entry);
+    if (rc == TESUP_ERR_NO_DAEMON && daemon_restart(engine, call) == TESUP_OK)
+        rc = entry_register(engine, &entry);
     kept = memory_find(&engine->memory, entry.base);
     entry.ready = true;
-    if (code == 0)
+    if (rc == TESUP_OK) {
         *kept = entry;
-    else
-        memory_remove(&engine->memory, kept);
-    return code;
+        return 0;
+    }
+    memory_remove(&engine->memory, kept);
+    return refuse(code_of_tesup(rc), call, "%s", tesup_last_error());
 }
 
 static int memory_register(struct engine *engine, void *address, size_t length,

@@ -94,8 +94,13 @@ static void inbox_fill(struct engine *engine, struct inbox *inbox, const char *c
     if (rc < 0)
         say(LOG_LEVEL_ERROR, call, "%s", tesup_last_error());
     /* A program that does nothing but wait here must see that the supervisor is another one. */
-    if (inbox->count == 0 && engine_progress(engine) == TESUP_ERR_NO_DAEMON)
+    if (inbox->count > 0)
+        return;
+    rc = engine_progress(engine);
+    if (rc == TESUP_ERR_NO_DAEMON)
         (void)daemon_restart(engine, call);
+    if (rc == 0)
+        engine_idle(engine);
 }
 
 notify_msg_t *getNotifsFromEngine(transfer_engine_t handle, int *size)

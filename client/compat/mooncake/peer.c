@@ -94,40 +94,46 @@ static void peer_install(struct engine *engine, struct peer *peer, struct card *
     peer->stale = false;
 }
 
-static int peer_ask(struct engine *engine, struct peer *peer, const char *call)
+/* Without the lock. *rc is that of libtesup, where it is what failed. */
+static int peer_reach(struct engine *engine, const struct peer *peer, bool opens, struct card *card,
+                      tesup_remote_t *remote, int *rc, const char *call)
 {
-    /* A stale one may have been closed by its owner's end: only a new handle is sure. */
-    bool opens = !peer->open || peer->stale;
     char segment[LAYOUT_NAME_MAX];
-    tesup_remote_t remote = 0;
-    struct card card;
-    int rc, code;
+    int code;
 
     memcpy(segment, peer->segment, sizeof(segment));
     slot_release(engine);
-    code = card_get(engine, peer, &card, call);
-    opens = opens || strcmp(card.segment, segment) != 0;
-    if (code == 0 && opens) {
-        rc = tesup_segment_open(engine->session, card.segment, &remote);
-        if (rc != TESUP_OK)
-            code = refuse(code_of_tesup(rc), call, "%s: %s", peer->name, tesup_last_error());
+    code = card_get(engine, peer, card, call);
+    if (code == 0 && (opens || strcmp(card->segment, segment) != 0)) {
+        *rc = tesup_segment_open(engine->session, card->segment, remote);
+        if (*rc != TESUP_OK)
+            code = refuse(code_of_tesup(*rc), call, "%s: %s", peer->name, tesup_last_error());
     }
     slot_retake(engine);
-    if (code == 0)
-        peer_install(engine, peer, &card, opens, remote);
-    else
-        card_free(&card);
+    if (code != 0)
+        card_free(card);
     return code;
 }
 
 int peer_refresh(struct engine *engine, struct peer *peer, const char *call)
 {
-    return peer_ask(engine, peer, call);
+    /* A stale one may have been closed by its owner's end: only a new handle is sure. */
+    bool opens = !peer->open || peer->stale;
+    tesup_remote_t remote = 0;
+    struct card card;
+    int rc = TESUP_OK;
+    int code = peer_reach(engine, peer, opens, &card, &remote, &rc, call);
+
+    if (rc == TESUP_ERR_NO_DAEMON && daemon_restart(engine, call) == TESUP_OK)
+        code = peer_reach(engine, peer, opens, &card, &remote, &rc, call);
+    if (code == 0)
+        peer_install(engine, peer, &card, remote != 0, remote);
+    return code;
 }
 
 int peer_prepare(struct engine *engine, struct peer *peer, const char *call)
 {
-    return peer->open && !peer->stale ? 0 : peer_ask(engine, peer, call);
+    return peer->open && !peer->stale ? 0 : peer_refresh(engine, peer, call);
 }
 
 static int name_check(const char *name, const char *call)

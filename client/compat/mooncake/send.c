@@ -7,6 +7,7 @@
 #define POLL_MAX     64u
 #define WAIT_MS      5 /* at a time with the lock in hand */
 #define RECOVERY_MAX 2u
+#define IDLE_LOOKS   8u /* a look costs a tenth of giving the CPU away */
 
 bool send_begin(struct engine *engine)
 {
@@ -108,6 +109,15 @@ int engine_progress(struct engine *engine)
     if (!list_empty(&engine->again) && !engine->busy)
         again_retry(engine);
     return count == TESUP_ERR_GONE ? TESUP_ERR_NO_DAEMON : count;
+}
+
+void engine_idle(struct engine *engine)
+{
+    if (++engine->looks % IDLE_LOOKS != 0)
+        return;
+    slot_release(engine);
+    sched_yield();
+    (void)slot_retake(engine);
 }
 
 /* ---- handing over ---- */

@@ -146,6 +146,25 @@ static void ready_to_send_enter(struct fake_qp *qp, const struct ibv_qp_attr *at
     qp->attr.max_rd_atomic = attr->max_rd_atomic;
 }
 
+static void receives_drop(struct fake_qp *qp)
+{
+    while (!list_empty(&qp->receives)) {
+        struct fake_receive *receive = list_entry(qp->receives.next, struct fake_receive, link);
+
+        list_remove(&receive->link);
+        free(receive);
+    }
+}
+
+/* Only what was never used is reset here: completions of before would be anybody's. */
+static void reset_enter(struct fake_qp *qp, int mask)
+{
+    fake_require(mask == IBV_QP_STATE, "RESET and nothing else");
+    fake_require(list_empty(&qp->sends) && qp->unacknowledged == 0,
+                 "RESET of a queue pair at rest");
+    receives_drop(qp);
+}
+
 static int qp_modify(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     if (attr->qp_state == IBV_QPS_ERR) {
@@ -156,7 +175,9 @@ static int qp_modify(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mas
     }
     if (fake_fails(qp->nic, FAKE_MODIFY_QP))
         return errno;
-    if (attr->qp_state == IBV_QPS_INIT)
+    if (attr->qp_state == IBV_QPS_RESET)
+        reset_enter(qp, mask);
+    else if (attr->qp_state == IBV_QPS_INIT)
         init_enter(qp, attr, mask);
     else if (attr->qp_state == IBV_QPS_RTR)
         ready_to_receive_enter(qp, attr, mask);
@@ -217,12 +238,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
         free(wr->bytes);
         free(wr);
     }
-    while (!list_empty(&qp->receives)) {
-        struct fake_receive *receive = list_entry(qp->receives.next, struct fake_receive, link);
-
-        list_remove(&receive->link);
-        free(receive);
-    }
+    receives_drop(qp);
     if (nic->seen.cleans) {
         completions_clean(fake_cq_of(base->send_cq), qp->serial);
         completions_clean(fake_cq_of(base->recv_cq), qp->serial);

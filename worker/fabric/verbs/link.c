@@ -415,27 +415,62 @@ static void link_choose_gid(struct verbs_link *link, uint32_t own)
     link->mine.gid_count = 1;
 }
 
-/* Each pair of GIDs that can meet, best first. The error names what there was. */
-static int link_connect_best(struct verbs_link *link, const struct handshake_verbs *peer,
-                             char *text, size_t text_size)
+/* Back to where each began, with the same numbers. */
+static int link_reset_queues(struct verbs_link *link, char *text, size_t text_size)
 {
-    uint32_t own, theirs;
-    size_t used;
+    int rc = TS_OK;
 
+    for (uint32_t i = 0; i < link->data_count && rc == TS_OK; i++)
+        rc = verbs_qp_reset(link->data[i], text, text_size);
+    if (rc == TS_OK && link->notify != NULL)
+        rc = verbs_qp_reset(link->notify, text, text_size);
+    return rc;
+}
+
+/* What there was to try, for the error. */
+static void link_explain_gids(const struct verbs_link *link, char *text, size_t text_size)
+{
     snprintf(text, text_size, "%s and the peer have no GIDs of one kind; here:", link->nic->name);
     for (uint32_t i = 0; i < link->nic->gid_count; i++) {
-        used = strlen(text);
+        size_t used = strlen(text);
+
         snprintf(text + used, text_size - used, " ");
         verbs_gid_format(&link->nic->gid[i], text + used + 1,
                          text_size > used + 1 ? text_size - used - 1 : 0);
     }
-    for (uint32_t nth = 0; verbs_gid_match(link->nic, peer, nth, &own, &theirs); nth++) {
-        if (link_connect_queues(link, peer, own, theirs, text, text_size) != TS_OK)
-            continue;
-        link_choose_gid(link, own);
-        link->mine.gid_chosen = theirs;
-        return TS_OK;
+}
+
+/* Each pair of GIDs that can meet, best first; from the peer's other attempts on behind those that
+ * brought no link. */
+static int link_connect_best(struct verbs_link *link, const struct handshake_verbs *peer,
+                             char *text, size_t text_size)
+{
+    uint32_t own, theirs, pairs = 0;
+    char why[PROTO_TEXT_MAX] = "", all[PROTO_TEXT_MAX] = "";
+
+    while (verbs_gid_match(link->nic, peer, pairs, &own, &theirs))
+        pairs++;
+    for (uint32_t nth = 0; nth < pairs; nth++) {
+        (void)verbs_gid_match(link->nic, peer, (nth + peer->gid_pairs) % pairs, &own, &theirs);
+        if (link_connect_queues(link, peer, own, theirs, why, sizeof(why)) == TS_OK) {
+            link_choose_gid(link, own);
+            link->mine.gid_chosen = theirs;
+            link->mine.gid_pairs = pairs;
+            if (nth > 0)
+                worker_error(link->nic->worker, &link->nic->worker->peer_limit,
+                             "%s reaches %s by another pair of GIDs than the best; by index: %s",
+                             link->nic->name, link->link.endpoint->address, all);
+            return TS_OK;
+        }
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%u: %s", nth > 0 ? "; " : "",
+                 link->nic->gid[own].index, strerror(errno));
+        if (link_reset_queues(link, why, sizeof(why)) != TS_OK)
+            break;
     }
+    if (pairs == 0)
+        link_explain_gids(link, text, text_size);
+    else
+        snprintf(text, text_size, "%.120s; by index of our GID: %.100s", why, all);
     return TS_ERR_UNREACHABLE;
 }
 

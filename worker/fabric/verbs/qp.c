@@ -155,7 +155,23 @@ static int qp_failed(const struct verbs_qp *qp, const char *state, int error,
              "by these addresses?)",
              state, gid, path->qp, path->mtu, strerror(error));
     verbs_qp_explain(qp, what, text, text_size);
+    errno = error;
     return TS_ERR_UNREACHABLE;
+}
+
+int verbs_qp_reset(struct verbs_qp *qp, char *text, size_t text_size)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    bool own_queue = qp->notify && qp->nic->srq == NULL;
+
+    if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 || qp_init(qp) != 0) {
+        verbs_qp_explain(qp, "cannot be reset", text, text_size);
+        return TS_ERR_SYSTEM;
+    }
+    if (!own_queue)
+        return TS_OK;
+    verbs_receive_reclaim(qp->nic, qp->slot); /* RESET empties the queue without a word */
+    return verbs_receive_fill(qp->nic, qp, qp->link->stream.window);
 }
 
 int verbs_qp_connect(struct verbs_qp *qp, const struct verbs_path *path, char *text,

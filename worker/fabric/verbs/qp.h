@@ -61,7 +61,9 @@ struct verbs_path {
 /* A QP in INIT with its completions charged. NULL with text, *rc is TS_ERR_LIMIT or another. */
 struct verbs_qp *verbs_qp_create(struct verbs_link *link, bool notify, int *rc, char *text,
                                  size_t text_size);
-/* INIT -> RTR -> RTS. */
+/* From wherever a failed verbs_qp_connect left it back to INIT. TS_OK, TS_ERR_SYSTEM. */
+int verbs_qp_reset(struct verbs_qp *qp, char *text, size_t text_size);
+/* INIT -> RTR -> RTS; errno says why not. */
 int verbs_qp_connect(struct verbs_qp *qp, const struct verbs_path *path, char *text,
                      size_t text_size);
 /* To ERR: everything posted is flushed, and seen by whoever polls. */

@@ -78,6 +78,46 @@ static void test_next_pair_of_gids(void **state)
     assert_int_equal(verbs_link_offer(second->offer)->gid_chosen, 1);
 }
 
+/* The first pair failed half-way: queue pairs that are past INIT begin again, same numbers. */
+static void test_next_pair_after_some_queues(void **state)
+{
+    uint32_t number = verbs_link_offer(second->offer)->data_qp[0];
+
+    (void)state;
+    fake_fail(pair.device_b, FAKE_MODIFY_QP, 3, 1, ENETUNREACH); /* the notification QP's RTS */
+    assert_int_equal(answer(verbs_link_offer(first->offer)), TS_OK);
+    assert_int_equal(verbs_link_offer(second->offer)->data_qp[0], number);
+    assert_int_equal(verbs_link_offer(second->offer)->gid_chosen, 1);
+    assert_int_equal(verbs_link_offer(second->offer)->gid_pairs, 2);
+    assert_int_equal(fake_state(qp_number(verbs_of(second->offer)->notify)), IBV_QPS_RTS);
+    assert_non_null(strstr(pair.b.worker.block->error[0].text, "by index: 1: Network is unreach"));
+}
+
+/* No link came up over the first pair, says the peer. */
+static void test_pairs_that_were_tried(void **state)
+{
+    struct handshake_verbs offer = *verbs_link_offer(first->offer);
+
+    (void)state;
+    offer.gid_pairs = 1;
+    assert_int_equal(answer(&offer), TS_OK);
+    assert_int_equal(verbs_link_offer(second->offer)->gid_chosen, 1);
+}
+
+static void test_all_pairs_fail(void **state)
+{
+    struct handshake_verbs offer = *verbs_link_offer(first->offer);
+
+    (void)state;
+    offer.gid_count = 1;
+    fake_fail(pair.device_b, FAKE_MODIFY_QP, 0, 1, ENETUNREACH);
+    assert_int_equal(answer(&offer), TS_ERR_UNREACHABLE);
+    assert_non_null(strstr(text, "by index of our GID: 1: Network is unreachable"));
+    fake_fail(pair.device_b, FAKE_MODIFY_QP, 0, 2, ENETUNREACH); /* and no way back */
+    assert_int_equal(answer(verbs_link_offer(first->offer)), TS_ERR_UNREACHABLE);
+    assert_non_null(strstr(text, "cannot be reset"));
+}
+
 static void test_no_pair_of_gids(void **state)
 {
     struct handshake_verbs offer = *verbs_link_offer(first->offer);
@@ -381,6 +421,9 @@ int main(void)
         TEST_OFFERS(test_offer),
         TEST_OFFERS(test_answer),
         TEST_OFFERS(test_next_pair_of_gids),
+        TEST_OFFERS(test_next_pair_after_some_queues),
+        TEST_OFFERS(test_pairs_that_were_tried),
+        TEST_OFFERS(test_all_pairs_fail),
         TEST_OFFERS(test_no_pair_of_gids),
         TEST_OFFERS(test_gids_changed_meanwhile),
         TEST_OFFERS(test_answers_that_were_not_asked_for),
