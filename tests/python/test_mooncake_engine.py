@@ -285,17 +285,17 @@ class Engine(Duo):
             peer.kill()
             peer.wait()
 
-    def test_threads(self) -> None:
+    def write_in_threads(self, engine: TransferEngine, turns: int) -> None:
         codes: list[int] = []
+        begun = threading.Barrier(4)
+        source = self.memory(engine, 16384)
 
         def work(number: int) -> None:
+            mine, theirs = source.ctypes.data, self.theirs.ctypes.data
             at = number * 4096
-            for _ in range(100):
-                codes.append(
-                    self.here.transfer_sync_write(
-                        self.peer, self.mine.ctypes.data + at, self.theirs.ctypes.data + at, 4096
-                    )
-                )
+            begun.wait(SHORT_S)
+            for _ in range(turns):
+                codes.append(engine.transfer_sync_write(self.peer, mine + at, theirs + at, 4096))
 
         threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
         for thread in threads:
@@ -303,8 +303,15 @@ class Engine(Duo):
         for thread in threads:
             thread.join(START_S)
             self.assertFalse(thread.is_alive(), "a thread hangs")
-        self.assertEqual(codes, [0] * 400)
-        numpy.testing.assert_array_equal(self.mine[:16384], self.theirs[:16384])
+        self.assertEqual(codes, [0] * 4 * turns)
+        numpy.testing.assert_array_equal(source, self.theirs[:16384])
+
+    def test_threads(self) -> None:
+        self.write_in_threads(self.here, 100)
+
+    def test_threads_open_a_segment_at_once(self) -> None:
+        for _ in range(20):
+            self.write_in_threads(self.engine(self.left), 5)
 
     def test_the_gil_is_free_in_sync_calls(self) -> None:
         pid = self.left.process.pid
