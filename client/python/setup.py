@@ -57,10 +57,10 @@ class build_places(build_ext):
         super().build_extensions()
 
 
-def extension(name, folder, sources, library):
+def extension(name, folder, library):
     return Extension(
         f"tesup.{name}",
-        sources=[f"{folder}/{source}.c" for source in sources],
+        sources=sorted(f"{folder}/{source.name}" for source in (HERE / folder).glob("*.c")),
         depends=[f"{folder}/{header.name}" for header in (HERE / folder).glob("*.h")],
         libraries=[library],
         define_macros=[("_GNU_SOURCE", None)]
@@ -73,10 +73,8 @@ def extension(name, folder, sources, library):
 setup(
     cmdclass={"build_ext": build_places},
     ext_modules=[
-        extension(
-            "_native", "native", ["module", "session", "memory", "dlpack", "channel"], "tesup"
-        ),
-        extension("_engine", "native/mooncake", ["library", "engine", "transfer", "memory"], "dl"),
+        extension("_native", "native", "tesup"),
+        extension("_engine", "native/mooncake", "dl"),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
 )

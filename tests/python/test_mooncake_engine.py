@@ -18,6 +18,7 @@ from typing import Any, Union
 import numpy
 from harness import SHORT_S, START_S, Daemon, Duo, run_examples, wait_for
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
+from tesup import _engine
 
 METHODS = """initialize initialize_ext get_rpc_port allocate_managed_buffer free_managed_buffer
 transfer_sync_write transfer_sync_read transfer_sync batch_transfer_sync_write
@@ -284,17 +285,17 @@ class Engine(Duo):
             peer.kill()
             peer.wait()
 
-    def test_threads(self) -> None:
+    def write_in_threads(self, engine: TransferEngine, turns: int) -> None:
         codes: list[int] = []
+        begun = threading.Barrier(4)
+        source = self.memory(engine, 16384)
 
         def work(number: int) -> None:
+            mine, theirs = source.ctypes.data, self.theirs.ctypes.data
             at = number * 4096
-            for _ in range(100):
-                codes.append(
-                    self.here.transfer_sync_write(
-                        self.peer, self.mine.ctypes.data + at, self.theirs.ctypes.data + at, 4096
-                    )
-                )
+            begun.wait(SHORT_S)
+            for _ in range(turns):
+                codes.append(engine.transfer_sync_write(self.peer, mine + at, theirs + at, 4096))
 
         threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
         for thread in threads:
@@ -302,11 +303,18 @@ class Engine(Duo):
         for thread in threads:
             thread.join(START_S)
             self.assertFalse(thread.is_alive(), "a thread hangs")
-        self.assertEqual(codes, [0] * 400)
-        numpy.testing.assert_array_equal(self.mine[:16384], self.theirs[:16384])
+        self.assertEqual(codes, [0] * 4 * turns)
+        numpy.testing.assert_array_equal(source, self.theirs[:16384])
+
+    def test_threads(self) -> None:
+        self.write_in_threads(self.here, 100)
+
+    def test_threads_open_a_segment_at_once(self) -> None:
+        for _ in range(20):
+            self.write_in_threads(self.engine(self.left), 5)
 
     def test_the_gil_is_free_in_sync_calls(self) -> None:
-        pid = self.right.process.pid
+        pid = self.left.process.pid
         with open(f"/proc/{pid}/task/{pid}/children") as children:
             worker = int(children.read().split()[0])
         codes: list[int] = []
@@ -470,6 +478,43 @@ class Engine(Duo):
         code = here.transfer_sync_write(self.peer, mine, self.theirs.ctypes.data, 1 << 20)
         self.assertEqual(code, 0)
 
+    def test_wrong_types_below(self) -> None:
+        """The extension module itself, as nobody calls it."""
+        engine = self.here._engine
+        assert engine is not None
+        odd_ones: list[Any] = [None, -1, 2**64, 1.5, "text", b"bytes", "a\0b", (), (1,), [], 7]
+        calls: list[Any] = [
+            _engine.Engine,
+            _engine.memory_read,
+            _engine.memory_write,
+            engine.install,
+            engine.open,
+            engine.register,
+            engine.unregister,
+            engine.status,
+            engine.wait,
+            engine.submit,
+            lambda odd: _engine.Engine(odd, odd),
+            lambda odd: _engine.memory_read(0, odd),
+            lambda odd: _engine.memory_write(odd, odd),
+            lambda odd: engine.open(odd, odd),
+            lambda odd: engine.register(odd, odd, "*"),
+            lambda odd: engine.unregister((odd, odd)),
+            lambda odd: engine.status(odd, odd),
+            lambda odd: engine.wait(odd, odd, 0),
+            lambda odd: engine.submit(odd, odd, odd, odd, odd),
+            lambda odd: engine.submit(1, 1, (odd,), (odd,), (odd,), odd, odd),
+        ]
+        for call in calls:
+            for odd in odd_ones:
+                try:
+                    call(odd)
+                except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):
+                    continue
+        engine.close()
+        engine.close()
+        self.assertEqual(self.here.send_probe(self.peer), -1)
+
     def test_a_library_that_is_none(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "libtransfer_engine.so").write_bytes(b"no library")
@@ -522,6 +567,12 @@ class Engine(Duo):
         after = state()
         self.assertEqual(before[1:], after[1:], "file descriptors, threads")
         self.assertLess(after[0] - before[0], 50, "objects")
+
+
+class EngineOfOneHost(Engine):
+    """The same between two supervisors that share memory."""
+
+    fabric = "local"
 
 
 if __name__ == "__main__":

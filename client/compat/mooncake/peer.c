@@ -82,9 +82,12 @@ static int card_get(struct engine *engine, const struct peer *peer, struct card 
 static void peer_install(struct engine *engine, struct peer *peer, struct card *card, bool opened,
                          tesup_remote_t remote)
 {
+    /* Another thread was here meanwhile: requests for its handle may be in the rings already. */
+    bool late = peer->open && !peer->stale && strcmp(card->segment, peer->segment) == 0;
+
     if (opened && peer->open)
-        (void)tesup_segment_close(engine->session, peer->remote);
-    if (opened)
+        (void)tesup_segment_close(engine->session, late ? remote : peer->remote);
+    if (opened && !late)
         peer->remote = remote;
     memcpy(peer->segment, card->segment, sizeof(peer->segment));
     free(peer->ranges);

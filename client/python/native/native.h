@@ -80,6 +80,29 @@ void dlpack_release(void *tensor);
 
 /* ---- channel.c ---- */
 
+struct channel_object {
+    PyObject_HEAD struct session_object *session;
+    struct tesup_channel *channel;
+    bool main;
+    bool ready; /* lock exists */
+    pthread_mutex_t lock;
+    bool closed; /* under lock */
+};
+
 extern PyType_Spec channel_spec;
+
+/* Without the GIL. TESUP_OK: the channel is this thread's until channel_leave. */
+int channel_enter(struct channel_object *self);
+void channel_leave(struct channel_object *self);
+
+/* ---- submit.c, arrival.c, wait.c: methods of a channel ---- */
+
+PyObject *channel_submit(PyObject *object, PyObject *works);
+PyObject *channel_cancel(PyObject *object, PyObject *arguments);
+PyObject *channel_poll(PyObject *object, PyObject *unused);
+PyObject *channel_take(PyObject *object, PyObject *unused);
+PyObject *channel_wait(PyObject *object, PyObject *arguments);
+PyObject *channel_arm(PyObject *object, PyObject *unused);
+PyObject *channel_fileno(PyObject *object, PyObject *unused);
 
 #endif

@@ -57,7 +57,6 @@ class TransferEngine:
     def __init__(self) -> None:
         self._engine: Optional[_engine.Engine] = None
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
         self._segments: dict[str, int] = {}
         self._batches: dict[int, int] = {}
         self._managed: dict[int, mmap.mmap] = {}
@@ -375,13 +374,12 @@ class TransferEngine:
     # ---- inside ----
 
     def _segment(self, engine: _engine.Engine, name: str) -> int:
-        """Known, or opened now by one thread; negative when it cannot be."""
-        with self._opening:
-            segment = self._segments.get(name)
-            if segment is None:
-                segment = engine.open(name, False)
-                if segment >= 0:
-                    self._segments[name] = segment
+        """Known, or opened now; negative when it cannot be. Two threads get the same number."""
+        segment = self._segments.get(name)
+        if segment is None:
+            segment = engine.open(name, False)
+            if segment >= 0:
+                self._segments[name] = segment
         return segment
 
     def _submit(
