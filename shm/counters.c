@@ -63,6 +63,7 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(rdma_aside),
     FIELD(rdma_events),
     FIELD(rdma_errors),
+    FIELD(rdma_renewed),
 };
 const size_t counters_worker_field_count =
     sizeof(counters_worker_fields) / sizeof(counters_worker_fields[0]);

@@ -10,7 +10,6 @@
 #include "shm/err.h"
 
 #define PREAMBLE_MAGIC    0x48505354u /* "TSPH" */
-#define HANDSHAKE_QPN_MAX 0xffffffu   /* 24 bits on the wire */
 
 struct preamble {
     uint32_t magic;
@@ -147,11 +146,12 @@ static json_t *verbs_write(const struct handshake_verbs *verbs)
     }
     for (uint32_t i = 0; i < verbs->data_qps; i++)
         json_array_append_new(qps, json_integer(verbs->data_qp[i]));
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "gids", gids, "pairs",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:b}", "gids", gids, "pairs",
                      (json_int_t)verbs->gid_pairs, "chosen", (json_int_t)verbs->gid_chosen, "lid",
                      (json_int_t)verbs->lid, "mtu", (json_int_t)verbs->mtu, "psn",
                      (json_int_t)verbs->psn, "notify_qp", (json_int_t)verbs->notify_qp, "data_qps",
-                     qps, "window", (json_int_t)verbs->window, "reads", (json_int_t)verbs->reads);
+                     qps, "window", (json_int_t)verbs->window, "reads", (json_int_t)verbs->reads,
+                     "renews", verbs->renews);
 }
 
 static bool gids_read(const json_t *gids, struct handshake_verbs *verbs)
@@ -223,6 +223,7 @@ static bool verbs_read(const json_t *object, struct handshake_verbs *verbs)
     if (verbs->mtu < 256 || (verbs->mtu & (verbs->mtu - 1)) != 0)
         return false;
     verbs->offered = true;
+    verbs->renews = json_is_true(json_object_get(from, "renews"));
     return gids_read(json_object_get(from, "gids"), verbs) &&
            qps_read(json_object_get(from, "data_qps"), verbs);
 }

@@ -27,6 +27,7 @@
 #define HANDSHAKE_FRAME_MAX PROTO_HELLO_MAX
 #define HANDSHAKE_GIDS      8  /* candidates that a side offers */
 #define HANDSHAKE_QPS       16 /* for data */
+#define HANDSHAKE_QPN_MAX   0xffffffu /* 24 bits on the wire; of a PSN, too */
 
 enum handshake_type {
     HANDSHAKE_HELLO = 1,
@@ -52,6 +53,7 @@ struct handshake_verbs {
     uint32_t data_qps;
     uint32_t window; /* receive buffers of notify_qp that the other side may fill */
     uint32_t reads;  /* READs that may be outstanding towards this side */
+    bool renews;     /* a queue pair that fails may be replaced while the link goes on */
 };
 
 struct handshake_hello {

@@ -25,6 +25,9 @@ static const struct {
     {FRAME_REVOKE, 0, 0},
     {FRAME_REVOKED, 0, 0},
     {FRAME_READY, 0, 0},
+    {FRAME_BROKEN, 0, 0},
+    {FRAME_RENEW, 0, 0},
+    {FRAME_RENEWED, 0, 0},
 };
 
 static int check(enum frame_type type, uint32_t length)

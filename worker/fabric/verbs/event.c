@@ -61,7 +61,7 @@ static void on_queue_pair(struct verbs_nic *nic, const struct ibv_async_event *e
         if (qp == NULL || qp->qp != event->element.qp)
             continue;
         verbs_qp_explain(qp, ibv_event_type_str(event->event_type), text, sizeof(text));
-        verbs_link_fail(qp->link, TS_ERR_UNREACHABLE, "%s", text);
+        verbs_renew_break(qp, text);
     }
 }
 

@@ -36,7 +36,7 @@ void verbs_link_linked(struct verbs_link *link)
 
 /* ---- link_ops ---- */
 
-static bool link_is_dead(const struct verbs_link *link)
+bool verbs_link_is_dead(const struct verbs_link *link)
 {
     return link->closing || link->link.endpoint->lost_status != TS_OK;
 }
@@ -48,7 +48,7 @@ static int verbs_send(struct link *base, const struct frame *frame, const void *
     struct frame copy = *frame;
 
     /* A notification waits for the next link; all else is about this one. */
-    if (link_is_dead(link))
+    if (verbs_link_is_dead(link))
         return frame->type == FRAME_NOTIFY ? TS_ERR_GONE : TS_OK;
     if (link->notify == NULL)
         return link->carrier->ops->send(link->carrier, frame, part1, size1, part2, size2);
@@ -102,8 +102,9 @@ static int verbs_do_work(struct link *base)
     struct verbs_link *link = verbs_of(base);
     int done = 0;
 
-    if (link_is_dead(link))
+    if (verbs_link_is_dead(link))
         return 0;
+    verbs_renew_step(link);
     if (link->notify != NULL)
         verbs_stream_fill(link);
     verbs_moves_stage(link);
@@ -131,7 +132,7 @@ static void verbs_flush(struct link *base)
     do {
         verbs_do_work(base);
         verbs_poll_once(link->nic);
-    } while (!link_is_dead(link) && !link_is_flushed(link) && clock_now() < until);
+    } while (!verbs_link_is_dead(link) && !link_is_flushed(link) && clock_now() < until);
     if (link->notify == NULL)
         link->carrier->ops->do_work(link->carrier);
 }
@@ -162,6 +163,10 @@ int verbs_on_frame(struct link *base, const struct frame *frame, const uint8_t *
         return verbs_key_on_revoke(link, frame);
     case FRAME_REVOKED:
         return verbs_key_on_revoked(link, frame);
+    case FRAME_BROKEN:
+    case FRAME_RENEW:
+    case FRAME_RENEWED:
+        return verbs_renew_on_frame(link, frame);
     default:
         return TS_ERR_PROTOCOL;
     }
@@ -172,15 +177,9 @@ int verbs_on_frame(struct link *base, const struct frame *frame, const uint8_t *
 static bool link_is_drained(const struct verbs_link *link)
 {
     for (uint32_t i = 0; i < link->data_count; i++)
-        if (link->data[i]->head != link->data[i]->tail)
+        if (!verbs_qp_is_quiet(link->data[i]))
             return false;
-    return link->notify == NULL || link->notify->head == link->notify->tail;
-}
-
-static void link_unstage(struct verbs_qp *qp)
-{
-    /* Staged and never posted: no completion will come. The destruction retires them. */
-    qp->staged = 0;
+    return link->notify == NULL || verbs_qp_is_quiet(link->notify);
 }
 
 /* Stops the QPs and counts their work requests in; what the peer sent before is still delivered. */
@@ -203,14 +202,11 @@ static void link_drain(struct verbs_link *link)
 
 static void link_destroy_queues(struct verbs_link *link)
 {
-    for (uint32_t i = 0; i < link->data_count; i++) {
-        link_unstage(link->data[i]);
+    for (uint32_t i = 0; i < link->data_count; i++)
         verbs_qp_destroy(link->data[i]);
-    }
     link->data_count = 0;
     if (link->notify == NULL)
         return;
-    link_unstage(link->notify);
     verbs_qp_destroy(link->notify);
     link->notify = NULL;
 }
@@ -225,6 +221,7 @@ static void verbs_close(struct link *base)
     verbs_moves_fini(link);
     verbs_keys_fini(link);
     verbs_stream_fini(link);
+    verbs_renew_fini(link);
     verbs_window_release(link->nic, link->stream.window);
     if (link->carrier != NULL) {
         list_remove(&link->carrier->busy);
@@ -280,8 +277,10 @@ static void link_open_notify(struct verbs_link *link)
         verbs_qp_destroy(link->notify);
         link->notify = NULL;
     }
-    if (link->notify != NULL)
+    if (link->notify != NULL) {
+        link->notify->renewal.index = VERBS_RENEW_NOTIFY;
         return;
+    }
     verbs_window_release(link->nic, link->stream.window);
     link->stream.window = 0;
     link->link.notify_status = TS_ERR_LIMIT;
@@ -303,6 +302,7 @@ static void link_describe(struct verbs_link *link, struct handshake_verbs *mine)
                                  .data_qps = link->data_count,
                                  .window = link->stream.window,
                                  .reads = verbs_reads_max(nic->attr.max_qp_rd_atom),
+                                 .renews = true,
                                  .notify_qp = link->notify != NULL ? link->notify->qp->qp_num : 0};
     if (nic->worker->config.rdma.mtu != 0 && nic->worker->config.rdma.mtu < mine->mtu)
         mine->mtu = nic->worker->config.rdma.mtu;
@@ -333,6 +333,7 @@ struct link *verbs_link_prepare(struct endpoint *endpoint, bool initiator, char 
     link->initiator = initiator;
     link->generation = (uint32_t)endpoint->generation;
     link->patience.fire = link_on_patience;
+    verbs_renew_init(link);
     handshake_random(&link->psn, sizeof(link->psn));
     link->psn &= 0xffffff;
     list_init(&link->moves);
@@ -346,6 +347,7 @@ struct link *verbs_link_prepare(struct endpoint *endpoint, bool initiator, char 
 
         if (qp == NULL)
             goto err_close;
+        qp->renewal.index = link->data_count;
         link->data[link->data_count++] = qp;
     }
     snprintf(link->notify_text, sizeof(link->notify_text), "native");
@@ -383,6 +385,7 @@ static void link_settle(struct verbs_link *link, const struct handshake_verbs *p
                  allowed ? "tcp" : "refused");
     }
     link->stream.credits = link->stream.peer_window = peer->window;
+    link->peer_renews = peer->renews;
 }
 
 static int link_connect_queues(struct verbs_link *link, const struct handshake_verbs *peer,
@@ -404,6 +407,7 @@ static int link_connect_queues(struct verbs_link *link, const struct handshake_v
     path.qp = peer->notify_qp;
     if (rc == TS_OK && link->notify != NULL)
         rc = verbs_qp_connect(link->notify, &path, text, text_size);
+    link->path = path;
     return rc;
 }
 

@@ -23,7 +23,7 @@ struct verbs_packet {
     uint32_t generation; /* of the connection: a late packet of an earlier one is told by it */
     uint32_t sequence;
     uint16_t credits; /* receive buffers that are free again */
-    uint16_t pad;
+    uint16_t epoch;   /* of the queue pair (renew.h) */
     uint32_t length; /* bytes of frames that follow */
 };
 #define VERBS_PACKET_ROOM (VERBS_BUFFER_SIZE - sizeof(struct verbs_packet))
@@ -46,6 +46,9 @@ struct verbs_stream {
     uint32_t window;     /* ours, promised to it */
     uint32_t peer_window;
     uint32_t sequence_out, sequence_in;
+    /* of a notification QP that failed, in order: not known to have arrived */
+    struct verbs_buffer *kept, **kept_end;
+    uint32_t kept_count;
     struct frame frame; /* being received */
     bool in_frame;
     uint8_t *payload; /* of a frame that spans packets */
@@ -63,15 +66,19 @@ struct verbs_link {
     uint32_t generation;
     uint32_t psn;
     struct handshake_verbs mine; /* as it was offered */
+    struct verbs_path path;      /* without the peer's QP number */
     bool initiator;
     bool linked;  /* a packet came through */
     bool closing; /* nothing goes out any more */
+    bool peer_renews;
     struct verbs_stream stream;
     struct list moves;      /* struct verbs_move.link: have slices to stage */
     struct list flying;     /* struct verbs_move.link: all is staged */
     struct imports imports; /* struct verbs_import */
     struct list exports;
     struct timer patience; /* for peers that must let go of an export */
+    struct timer draining; /* for work requests of a queue pair that failed to come back */
+    struct timer renewing; /* set while a queue pair is replaced: then the link ends */
     char notify_text[48];  /* for status */
 };
 
@@ -85,6 +92,7 @@ static inline struct verbs_link *verbs_of(struct link *link)
 void verbs_link_post_aside(struct verbs_link *link, struct transfer *transfer);
 void verbs_link_fail(struct verbs_link *link, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+bool verbs_link_is_dead(const struct verbs_link *link);
 int verbs_on_frame(struct link *link, const struct frame *frame, const uint8_t *payload);
 void verbs_link_linked(struct verbs_link *link);
 
@@ -97,6 +105,12 @@ int verbs_stream_send(struct verbs_link *link, const struct frame *frame, const 
 void verbs_stream_fill(struct verbs_link *link);
 void verbs_stream_flush(struct verbs_link *link);
 bool verbs_stream_is_idle(const struct verbs_link *link);
+/* A packet that is not known to have arrived. */
+void verbs_stream_keep(struct verbs_link *link, struct verbs_buffer *buffer);
+/* The peer says that it received the packets before `received`: can that be? */
+bool verbs_stream_may_resume(const struct verbs_link *link, uint32_t received);
+/* Sends again what it did not. */
+void verbs_stream_resume(struct verbs_link *link, uint32_t received);
 void verbs_stream_on_packet(struct verbs_link *link, const uint8_t *bytes, uint32_t size);
 
 /* move.c */
@@ -124,6 +138,8 @@ void verbs_move_stop(struct verbs_move *move, int status);
 void verbs_move_forget(struct verbs_move *move);
 void verbs_moves_stage(struct verbs_link *link);
 void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status);
+/* Ends those that failed and have nothing under way. */
+void verbs_moves_settle(struct verbs_link *link);
 /* All work requests are gone: ends what has a known outcome, frees all. */
 void verbs_moves_fini(struct verbs_link *link);
 

@@ -54,7 +54,8 @@ void verbs_move_start(struct verbs_link *link, struct transfer *transfer,
     link_wake(&link->link);
 }
 
-void verbs_move_stop(struct verbs_move *move, int status)
+/* Stages nothing more. */
+static void move_halt(struct verbs_move *move, int status)
 {
     if (move->stopped != TS_OK)
         return;
@@ -63,6 +64,13 @@ void verbs_move_stop(struct verbs_move *move, int status)
         list_remove(&move->link);
         list_append(&move->owner->flying, &move->link);
     }
+}
+
+void verbs_move_stop(struct verbs_move *move, int status)
+{
+    if (move->stopped != TS_OK)
+        return;
+    move_halt(move, status);
     if (move->flying == 0)
         move_end(move, status);
 }
@@ -81,11 +89,12 @@ void verbs_move_forget(struct verbs_move *move)
 static struct verbs_qp *move_queue(struct verbs_link *link, const struct verbs_move *move)
 {
     if (move->fused)
-        return verbs_qp_room(link->notify) >= 2 ? link->notify : NULL;
+        return verbs_qp_is_live(link->notify) && verbs_qp_room(link->notify) >= 2 ? link->notify
+                                                                                  : NULL;
     for (uint32_t i = 0; i < link->data_count; i++) {
         struct verbs_qp *qp = link->data[(link->data_next + i) % link->data_count];
 
-        if (verbs_qp_room(qp) == 0 || qp->flying >= VERBS_FLIGHT)
+        if (!verbs_qp_is_live(qp) || verbs_qp_room(qp) == 0 || qp->flying >= VERBS_FLIGHT)
             continue;
         link->data_next = (link->data_next + i + 1) % link->data_count;
         return qp;
@@ -173,6 +182,14 @@ void verbs_moves_stage(struct verbs_link *link)
 
 /* ---- back ---- */
 
+/* It failed and all of it has come back.  What was on the wire may still land until the queue pairs
+ * are replaced, which ends it; or the link dies, which ends all that is left (verbs_moves_fini). */
+static void move_settle(struct verbs_move *move)
+{
+    if (!verbs_link_is_dead(move->owner) && !verbs_renew_is_pending(move->owner))
+        move_end(move, move->fault);
+}
+
 void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status)
 {
     move->flying--;
@@ -182,13 +199,34 @@ void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status)
             move->transfer->moved = move->retired;
     } else if (move->fault == TS_OK) {
         move->fault = (int16_t)status;
+        move_halt(move, status);
     }
-    if (move->flying > 0 || move->fault != TS_OK)
-        return; /* after a fault the link dies: it ends what is left (verbs_moves_fini) */
-    if (move->retired == move->length)
+    if (move->flying > 0)
+        return;
+    if (move->fault != TS_OK)
+        move_settle(move);
+    else if (move->retired == move->length)
         move_end(move, TS_OK);
     else if (move->stopped != TS_OK)
         move_end(move, move->stopped);
+}
+
+void verbs_moves_settle(struct verbs_link *link)
+{
+    bool again = true;
+
+    while (again) {
+        again = false;
+        list_each (node, following, &link->flying) {
+            struct verbs_move *move = list_entry(node, struct verbs_move, link);
+
+            if (move->fault == TS_OK || move->flying > 0)
+                continue;
+            move_end(move, move->fault);
+            again = true; /* the list may have changed under us */
+            break;
+        }
+    }
 }
 
 static void moves_end(struct list *moves)

@@ -5,6 +5,7 @@
  *   pool.c      pinned buffers of the notification QPs: one receive pool, one send pool
  *   qp.c        queue pairs: states, staged work requests, one doorbell, retiring in order
  *   poll.c      from the completion queues to QPs and links, by wr_id and generation
+ *   renew.c     a queue pair that failed is replaced
  *   event.c     asynchronous events of the device
  *   mr.c        registration of regions, once per file and rights, large ones by a thread
  *   grant.c     private memory that a job registered itself on our protection domain
@@ -128,6 +129,8 @@ static inline uint64_t verbs_wr_id(enum verbs_wr_kind kind, uint32_t generation,
 /* A slot for a QP: its index, or -1 without memory. */
 int verbs_slot_take(struct verbs_nic *nic, struct verbs_qp *qp);
 void verbs_slot_give(struct verbs_nic *nic, uint32_t slot);
+/* What comes with the generation of before is stale from now on. Returns the new one. */
+uint32_t verbs_slot_renew(struct verbs_nic *nic, uint32_t slot);
 /* Takes what both queues have, once. Returns how many completions there were. */
 int verbs_poll_once(struct verbs_nic *nic);
 

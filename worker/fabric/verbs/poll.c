@@ -40,10 +40,16 @@ int verbs_slot_take(struct verbs_nic *nic, struct verbs_qp *qp)
     return (int)count;
 }
 
+uint32_t verbs_slot_renew(struct verbs_nic *nic, uint32_t slot)
+{
+    nic->slots[slot].generation = (nic->slots[slot].generation + 1) & VERBS_GENERATION_MASK;
+    return nic->slots[slot].generation;
+}
+
 void verbs_slot_give(struct verbs_nic *nic, uint32_t slot)
 {
     nic->slots[slot].qp = NULL;
-    nic->slots[slot].generation = (nic->slots[slot].generation + 1) & VERBS_GENERATION_MASK;
+    (void)verbs_slot_renew(nic, slot);
 }
 
 /* Receive completions name the QP by its number only; who it is now is checked by the generation

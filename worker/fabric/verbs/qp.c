@@ -61,14 +61,34 @@ static struct ibv_qp *qp_make(struct verbs_nic *nic, struct verbs_cq *cq, bool n
     return qp;
 }
 
-static int qp_init(struct verbs_qp *qp)
+static int qp_init(const struct verbs_nic *nic, struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-                               .port_num = qp->nic->port,
+                               .port_num = nic->port,
                                .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
 
-    return ibv_modify_qp(qp->qp, &attr,
+    return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+/* In INIT. NULL with text and *rc. */
+static struct ibv_qp *qp_make_init(struct verbs_nic *nic, struct verbs_cq *cq, bool notify,
+                                   uint32_t *inline_max, int *rc, char *text, size_t text_size)
+{
+    struct ibv_qp *qp = qp_make(nic, cq, notify, QP_INLINE_WISH, inline_max);
+
+    if (qp == NULL) /* some devices refuse a wish that they cannot grant */
+        qp = qp_make(nic, cq, notify, 0, inline_max);
+    if (qp != NULL && qp_init(nic, qp) == 0)
+        return qp;
+    *rc = errno == ENOMEM || errno == EINVAL ? TS_ERR_LIMIT : TS_ERR_SYSTEM;
+    snprintf(text, text_size,
+             "%s: no %s queue pair: %s (the device allows %d QPs of %d work requests; memlock)",
+             nic->name, notify ? "notification" : "data", strerror(errno), nic->attr.max_qp,
+             nic->attr.max_qp_wr);
+    if (qp != NULL)
+        ibv_destroy_qp(qp);
+    return NULL;
 }
 
 /* Receive completions of a queue of its own come on top. */
@@ -102,24 +122,14 @@ struct verbs_qp *verbs_qp_create(struct verbs_link *link, bool notify, int *rc, 
         goto err_refund;
     qp->slot = (uint32_t)slot;
     qp->generation = nic->slots[slot].generation;
-    qp->qp = qp_make(nic, cq, notify, QP_INLINE_WISH, &qp->inline_max);
-    if (qp->qp == NULL) /* some devices refuse a wish that they cannot grant */
-        qp->qp = qp_make(nic, cq, notify, 0, &qp->inline_max);
-    if (qp->qp == NULL || qp_init(qp) != 0) {
-        *rc = errno == ENOMEM || errno == EINVAL ? TS_ERR_LIMIT : TS_ERR_SYSTEM;
-        snprintf(text, text_size,
-                 "%s: no %s queue pair: %s (the device allows %d QPs of %d work requests; memlock)",
-                 nic->name, notify ? "notification" : "data", strerror(errno), nic->attr.max_qp,
-                 nic->attr.max_qp_wr);
+    qp->qp = qp_make_init(nic, cq, notify, &qp->inline_max, rc, text, text_size);
+    if (qp->qp == NULL)
         goto err_slot;
-    }
     if (notify)
         qp_number_add(qp);
     return qp;
 
 err_slot:
-    if (qp->qp != NULL)
-        ibv_destroy_qp(qp->qp);
     verbs_slot_give(nic, qp->slot);
 err_refund:
     verbs_cq_refund(nic, cq, charge);
@@ -164,7 +174,7 @@ int verbs_qp_reset(struct verbs_qp *qp, char *text, size_t text_size)
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
     bool own_queue = qp->notify && qp->nic->srq == NULL;
 
-    if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 || qp_init(qp) != 0) {
+    if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE) != 0 || qp_init(qp->nic, qp->qp) != 0) {
         verbs_qp_explain(qp, "cannot be reset", text, text_size);
         return TS_ERR_SYSTEM;
     }
@@ -217,8 +227,10 @@ static void entry_retire(struct verbs_qp *qp, int status)
     qp->tail++;
     if (entry->read)
         qp->reads--;
-    if (entry->kind == VERBS_POSTED_PACKET) {
+    if (entry->kind == VERBS_POSTED_PACKET && status == TS_OK) {
         verbs_pool_give(&qp->nic->send, entry->buffer);
+    } else if (entry->kind == VERBS_POSTED_PACKET) {
+        verbs_stream_keep(qp->link, entry->buffer);
     } else {
         qp->flying -= entry->length;
         verbs_move_on_done(entry->move, entry->length, status);
@@ -235,20 +247,60 @@ void verbs_qp_stop(struct verbs_qp *qp)
     (void)ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE); /* destroying it ends it in any case */
 }
 
-void verbs_qp_destroy(struct verbs_qp *qp)
+/* After this no work request of it touches memory any more, and only then may its completions be
+ * another's. */
+static void qp_end(struct verbs_qp *qp)
 {
     struct verbs_nic *nic = qp->nic;
 
     qp_number_remove(qp);
-    /* After this no work request of it touches memory any more, and only then may its completions
-     * be another's. */
     if (ibv_destroy_qp(qp->qp) != 0)
         worker_error(nic->worker, &nic->worker->peer_limit, "%s: cannot destroy QP %u: %s",
                      nic->name, qp->qp->qp_num, strerror(errno));
+    qp->staged = 0;
     while (qp->tail != qp->head) /* what was not seen to end has ended now */
         entry_retire(qp, TS_ERR_UNCERTAIN);
     if (nic->srq == NULL)
         verbs_receive_reclaim(nic, qp->slot);
+}
+
+int verbs_qp_renew(struct verbs_qp *qp, char *text, size_t text_size)
+{
+    struct verbs_nic *nic = qp->nic;
+    uint32_t charge = qp_charge(nic, qp->notify), inline_max;
+    int rc = verbs_cq_charge(nic, qp->cq, charge, text, text_size);
+    struct ibv_qp *next;
+
+    if (rc != TS_OK)
+        return rc;
+    next = qp_make_init(nic, qp->cq, qp->notify, &inline_max, &rc, text, text_size);
+    if (next == NULL)
+        goto err_refund;
+    qp_end(qp);
+    verbs_cq_refund(nic, qp->cq, charge);
+    qp->qp = next;
+    qp->inline_max = inline_max;
+    qp->generation = verbs_slot_renew(nic, qp->slot);
+    qp->head = qp->tail = qp->seen_tail = 0;
+    qp->broken = false;
+    if (!qp->notify)
+        return TS_OK;
+    qp_number_add(qp);
+    if (nic->srq != NULL || verbs_receive_fill(nic, qp, qp->link->stream.window) == TS_OK)
+        return TS_OK;
+    snprintf(text, text_size, "%s: cannot post a receive buffer: %s", nic->name, strerror(errno));
+    return TS_ERR_LIMIT;
+
+err_refund:
+    verbs_cq_refund(nic, qp->cq, charge);
+    return rc;
+}
+
+void verbs_qp_destroy(struct verbs_qp *qp)
+{
+    struct verbs_nic *nic = qp->nic;
+
+    qp_end(qp);
     verbs_slot_give(nic, qp->slot);
     verbs_cq_refund(nic, qp->cq, qp_charge(nic, qp->notify));
     free(qp);
@@ -280,10 +332,10 @@ int verbs_qp_post(struct verbs_qp *qp)
     struct counters_worker_stats *stats = qp->nic->worker->stats;
     uint32_t first = qp->head - qp->staged, count = qp->staged;
     struct ibv_send_wr *bad = NULL;
-    char text[PROTO_TEXT_MAX];
+    char text[PROTO_TEXT_MAX], what[80];
     int rc;
 
-    if (count == 0)
+    if (count == 0 || !verbs_qp_is_live(qp))
         return 0;
     for (uint32_t i = first; i != qp->head; i++)
         qp->wr[i % VERBS_QP_DEPTH].next =
@@ -293,9 +345,12 @@ int verbs_qp_post(struct verbs_qp *qp)
     rc = ibv_post_send(qp->qp, &qp->wr[first % VERBS_QP_DEPTH], &bad);
     atomic_count(&stats->rdma_work_requests, count);
     atomic_count(&stats->rdma_doorbells, 1);
-    if (rc != 0) {
-        verbs_qp_explain(qp, strerror(rc), text, sizeof(text));
-        verbs_link_fail(qp->link, TS_ERR_SYSTEM, "%s (ibv_post_send)", text);
+    if (rc != 0) { /* from the bad one on they never were posted: no completion will come */
+        if (bad != NULL)
+            qp->staged = count - ((uint32_t)(bad - qp->wr) - first) % VERBS_QP_DEPTH;
+        snprintf(what, sizeof(what), "ibv_post_send: %s", strerror(rc));
+        verbs_qp_explain(qp, what, text, sizeof(text));
+        verbs_renew_break(qp, text);
     }
     return (int)count;
 }
@@ -349,7 +404,10 @@ void verbs_qp_on_error(struct verbs_qp *qp, const struct ibv_wc *wc)
     snprintf(what, sizeof(what), "%s (%d, vendor %#x); check %s", ibv_wc_status_str(wc->status),
              wc->status, wc->vendor_err, wc_advice(wc->status));
     verbs_qp_explain(qp, what, text, sizeof(text));
-    verbs_link_fail(qp->link, TS_ERR_UNREACHABLE, "%s", text);
+    if (verbs_renew_helps(wc->status))
+        verbs_renew_break(qp, text);
+    else
+        verbs_link_fail(qp->link, TS_ERR_UNREACHABLE, "%s", text);
 }
 
 void verbs_qp_on_sent(struct verbs_qp *qp, const struct ibv_wc *wc)

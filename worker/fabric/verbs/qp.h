@@ -9,6 +9,7 @@
 #define TESUP_WORKER_FABRIC_VERBS_QP_H
 
 #include "worker/fabric/verbs/nic.h"
+#include "worker/fabric/verbs/renew.h"
 
 #define VERBS_QP_DEPTH 64u /* work requests on a send queue; also what it charges its CQ */
 
@@ -33,6 +34,7 @@ struct verbs_qp {
     struct verbs_cq *cq;
     bool notify;                  /* the notification QP */
     bool broken;                  /* a work request failed: the rest will be flushed */
+    struct verbs_renewal renewal;
     struct verbs_qp *same_number; /* next in nic->by_number */
     uint32_t slot;                /* in nic->slots */
     uint32_t generation;
@@ -66,6 +68,9 @@ int verbs_qp_reset(struct verbs_qp *qp, char *text, size_t text_size);
 /* INIT -> RTR -> RTS; errno says why not. */
 int verbs_qp_connect(struct verbs_qp *qp, const struct verbs_path *path, char *text,
                      size_t text_size);
+/* Another one in its place, in INIT, with another number; what the old one had under way is retired
+ * as by verbs_qp_destroy. TS_OK, or an error with text: then the link ends. */
+int verbs_qp_renew(struct verbs_qp *qp, char *text, size_t text_size);
 /* To ERR: everything posted is flushed, and seen by whoever polls. */
 void verbs_qp_stop(struct verbs_qp *qp);
 /* No completion of it is left in the queues' hands, or they are stale from now on. */
@@ -80,13 +85,23 @@ static inline uint32_t verbs_qp_room(const struct verbs_qp *qp)
 {
     return VERBS_QP_DEPTH - (qp->head - qp->tail);
 }
+/* May something be staged and posted? */
+static inline bool verbs_qp_is_live(const struct verbs_qp *qp)
+{
+    return !qp->broken && qp->renewal.state == RENEW_LIVE;
+}
+/* Is nothing posted that has not come back? */
+static inline bool verbs_qp_is_quiet(const struct verbs_qp *qp)
+{
+    return qp->tail == qp->head - qp->staged;
+}
 /* The next work request to fill; there must be room. Its sge has one element. */
 struct ibv_send_wr *verbs_qp_stage(struct verbs_qp *qp, const struct verbs_posted *entry);
 /* Rings the doorbell for all that is staged. Returns how many went out. */
 int verbs_qp_post(struct verbs_qp *qp);
 /* A completion of its send queue. */
 void verbs_qp_on_sent(struct verbs_qp *qp, const struct ibv_wc *wc);
-/* A work request of either kind failed: the first one ends the link. */
+/* A work request of either kind failed: the first one ends the queue pair or the link. */
 void verbs_qp_on_error(struct verbs_qp *qp, const struct ibv_wc *wc);
 struct verbs_qp *verbs_qp_find(const struct verbs_nic *nic, uint32_t number);
 

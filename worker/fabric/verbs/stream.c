@@ -17,13 +17,30 @@
 void verbs_stream_init(struct verbs_link *link)
 {
     link->stream = (struct verbs_stream){.open = NULL};
+    link->stream.kept_end = &link->stream.kept;
     list_init(&link->stream.queue);
+}
+
+static struct verbs_buffer *kept_take(struct verbs_stream *stream)
+{
+    struct verbs_buffer *buffer = stream->kept;
+
+    if (buffer == NULL)
+        return NULL;
+    stream->kept = buffer->next;
+    if (stream->kept == NULL)
+        stream->kept_end = &stream->kept;
+    stream->kept_count--;
+    return buffer;
 }
 
 void verbs_stream_fini(struct verbs_link *link)
 {
     struct verbs_stream *stream = &link->stream;
+    struct verbs_buffer *kept;
 
+    while ((kept = kept_take(stream)) != NULL)
+        verbs_pool_give(&link->nic->send, kept);
     if (stream->open != NULL)
         verbs_pool_give(&link->nic->send, stream->open);
     while (!list_empty(&stream->queue)) {
@@ -39,7 +56,8 @@ void verbs_stream_fini(struct verbs_link *link)
 
 bool verbs_stream_is_idle(const struct verbs_link *link)
 {
-    return list_empty(&link->stream.queue) && link->stream.open == NULL;
+    return list_empty(&link->stream.queue) && link->stream.open == NULL &&
+           link->stream.kept_count == 0;
 }
 
 /* ---- out ---- */
@@ -88,32 +106,39 @@ static uint32_t credit_to_give(const struct verbs_stream *stream)
     return stream->credits == 0 && stream->owed > 0 ? 1 : 0;
 }
 
-/* Out of the open packet into the list of work requests. Fenced: what it says about READs before it
- * is true only when they are done. */
-static void packet_close(struct verbs_link *link)
+/* Into the list of work requests. Fenced: what it says about READs before it is true only when they
+ * are done. */
+static void packet_stage(struct verbs_link *link, struct verbs_buffer *buffer,
+                         const struct verbs_packet *head)
 {
-    struct verbs_stream *stream = &link->stream;
-    struct verbs_packet head = {.generation = link->generation,
-                                .sequence = stream->sequence_out++,
-                                .length = stream->open_used};
-    uint32_t size = (uint32_t)sizeof(head) + stream->open_used;
-    struct verbs_posted entry = {
-        .kind = VERBS_POSTED_PACKET, .buffer = stream->open, .length = size};
+    uint32_t size = (uint32_t)sizeof(*head) + head->length;
+    struct verbs_posted entry = {.kind = VERBS_POSTED_PACKET, .buffer = buffer, .length = size};
     bool fenced = link->notify->reads > 0;
     struct ibv_send_wr *wr;
 
-    head.credits = (uint16_t)credit_to_give(stream);
-    stream->owed -= head.credits;
-    memcpy(stream->open->bytes, &head, sizeof(head));
+    memcpy(buffer->bytes, head, sizeof(*head));
     wr = verbs_qp_stage(link->notify, &entry);
     wr->opcode = IBV_WR_SEND;
     wr->send_flags = fenced ? IBV_SEND_FENCE : 0;
     if (size <= link->notify->inline_max)
         wr->send_flags |= IBV_SEND_INLINE;
-    *wr->sg_list = (struct ibv_sge){
-        .addr = (uintptr_t)stream->open->bytes, .length = size, .lkey = stream->open->lkey};
-    stream->open = NULL;
+    *wr->sg_list =
+        (struct ibv_sge){.addr = (uintptr_t)buffer->bytes, .length = size, .lkey = buffer->lkey};
     endpoint_moved(link->link.endpoint, size, 0);
+}
+
+static void packet_close(struct verbs_link *link)
+{
+    struct verbs_stream *stream = &link->stream;
+    struct verbs_packet head = {.generation = link->generation,
+                                .epoch = link->notify->renewal.epoch,
+                                .sequence = stream->sequence_out++,
+                                .length = stream->open_used};
+
+    head.credits = (uint16_t)credit_to_give(stream);
+    stream->owed -= head.credits;
+    packet_stage(link, stream->open, &head);
+    stream->open = NULL;
 }
 
 /* A whole frame into the open packet or a new one. */
@@ -123,7 +148,7 @@ static bool frame_put(struct verbs_link *link, const struct frame *frame, const 
     struct verbs_stream *stream = &link->stream;
     size_t size = sizeof(*frame) + size1 + size2;
 
-    if (size > VERBS_PACKET_ROOM)
+    if (size > VERBS_PACKET_ROOM || !verbs_qp_is_live(link->notify))
         return false;
     if (stream->open != NULL && size > packet_left(stream))
         packet_close(link);
@@ -200,7 +225,7 @@ void verbs_stream_fill(struct verbs_link *link)
 {
     struct verbs_stream *stream = &link->stream;
 
-    while (!list_empty(&stream->queue)) {
+    while (!list_empty(&stream->queue) && verbs_qp_is_live(link->notify)) {
         struct verbs_frame *waiting = list_entry(stream->queue.next, struct verbs_frame, link);
 
         if (!frame_pack(link, waiting))
@@ -216,12 +241,49 @@ void verbs_stream_flush(struct verbs_link *link)
 {
     struct verbs_stream *stream = &link->stream;
 
+    if (!verbs_qp_is_live(link->notify))
+        return;
     /* Half of the window is empty again and nothing goes that way: credits go by themselves. */
     if (stream->open == NULL && stream->owed >= stream->window / 2 &&
         stream->answer_bytes < ANSWERS_FULL)
         (void)packet_open(link);
     if (stream->open != NULL)
         packet_close(link);
+}
+
+/* ---- a queue pair that failed ---- */
+
+void verbs_stream_keep(struct verbs_link *link, struct verbs_buffer *buffer)
+{
+    struct verbs_stream *stream = &link->stream;
+
+    buffer->next = NULL;
+    *stream->kept_end = buffer;
+    stream->kept_end = &buffer->next;
+    stream->kept_count++;
+}
+
+bool verbs_stream_may_resume(const struct verbs_link *link, uint32_t received)
+{
+    return link->stream.sequence_out - received <= link->stream.kept_count;
+}
+
+/* They have places on the queue: they came from one of this depth, and nothing was staged since. */
+void verbs_stream_resume(struct verbs_link *link, uint32_t received)
+{
+    struct verbs_stream *stream = &link->stream;
+    struct verbs_buffer *buffer;
+    struct verbs_packet head;
+
+    while ((buffer = kept_take(stream)) != NULL) {
+        memcpy(&head, buffer->bytes, sizeof(head));
+        if ((int32_t)(head.sequence - received) < 0) {
+            verbs_pool_give(&link->nic->send, buffer); /* it arrived, only its answer did not */
+            continue;
+        }
+        head.epoch = link->notify->renewal.epoch;
+        packet_stage(link, buffer, &head);
+    }
 }
 
 /* ---- in ---- */
@@ -291,7 +353,7 @@ static int packet_take(struct verbs_link *link, const uint8_t *bytes, uint32_t s
     if (size < sizeof(head))
         return TS_ERR_PROTOCOL;
     memcpy(&head, bytes, sizeof(head));
-    if (head.generation != link->generation) {
+    if (head.generation != link->generation || head.epoch != link->notify->renewal.epoch) {
         atomic_count(&link->nic->worker->stats->stale_completions, 1);
         return TS_OK;
     }
