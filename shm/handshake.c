@@ -9,7 +9,7 @@
 
 #include "shm/err.h"
 
-#define PREAMBLE_MAGIC    0x48505354u /* "TSPH" */
+#define PREAMBLE_MAGIC 0x48505354u /* "TSPH" */
 
 struct preamble {
     uint32_t magic;
@@ -146,9 +146,9 @@ static json_t *verbs_write(const struct handshake_verbs *verbs)
     }
     for (uint32_t i = 0; i < verbs->data_qps; i++)
         json_array_append_new(qps, json_integer(verbs->data_qp[i]));
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:b}", "gids", gids, "pairs",
-                     (json_int_t)verbs->gid_pairs, "chosen", (json_int_t)verbs->gid_chosen, "lid",
-                     (json_int_t)verbs->lid, "mtu", (json_int_t)verbs->mtu, "psn",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:b}", "gids", gids,
+                     "pairs", (json_int_t)verbs->gid_pairs, "chosen", (json_int_t)verbs->gid_chosen,
+                     "lid", (json_int_t)verbs->lid, "mtu", (json_int_t)verbs->mtu, "psn",
                      (json_int_t)verbs->psn, "notify_qp", (json_int_t)verbs->notify_qp, "data_qps",
                      qps, "window", (json_int_t)verbs->window, "reads", (json_int_t)verbs->reads,
                      "renews", verbs->renews);

@@ -25,8 +25,8 @@
 #define HANDSHAKE_MAC       32
 #define HANDSHAKE_ID        16
 #define HANDSHAKE_FRAME_MAX PROTO_HELLO_MAX
-#define HANDSHAKE_GIDS      8  /* candidates that a side offers */
-#define HANDSHAKE_QPS       16 /* for data */
+#define HANDSHAKE_GIDS      8         /* candidates that a side offers */
+#define HANDSHAKE_QPS       16        /* for data */
 #define HANDSHAKE_QPN_MAX   0xffffffu /* 24 bits on the wire; of a PSN, too */
 
 enum handshake_type {

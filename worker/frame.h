@@ -34,8 +34,8 @@ enum frame_type {
     FRAME_REVOKED,  /* local, verbs: it is let go */
     FRAME_READY,    /* verbs: the initiator's first word over the notification QP */
     FRAME_BROKEN,   /* verbs: queue pair `open` of epoch `offset` failed */
-    FRAME_RENEW,    /* verbs: its next one: request = number, region = PSN, value = packets received */
-    FRAME_RENEWED,  /* verbs: it can receive */
+    FRAME_RENEW, /* verbs: its next one: request = number, region = PSN, value = packets received */
+    FRAME_RENEWED, /* verbs: it can receive */
     FRAME_TYPE_COUNT
 };
 

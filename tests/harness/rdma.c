@@ -74,13 +74,11 @@ int rdma_group_teardown(void **state)
 
 /* ---- what the kernel counts ---- */
 
-static unsigned objects_count(const char *kind, pid_t pid)
+static json_t *objects_list(const char *kind)
 {
     static struct command command; /* large */
     char words[64];
-    unsigned count = 0;
-    json_t *list, *object;
-    size_t index;
+    json_t *list;
 
     snprintf(words, sizeof(words), "rdma -j resource show %s", kind);
     command_run(&command, words);
@@ -88,6 +86,15 @@ static unsigned objects_count(const char *kind, pid_t pid)
     list = json_loads(command.out, 0, NULL);
     if (list == NULL)
         fail_msg("`%s` said: %s", words, command.out);
+    return list;
+}
+
+static unsigned objects_count(const char *kind, pid_t pid)
+{
+    json_t *list = objects_list(kind), *object;
+    unsigned count = 0;
+    size_t index;
+
     json_array_foreach(list, index, object) count +=
         json_integer_value(json_object_get(object, "pid")) == (json_int_t)pid;
     json_decref(list);
@@ -100,6 +107,24 @@ struct rdma_objects rdma_objects(pid_t pid)
                                  .cqs = objects_count("cq", pid),
                                  .mrs = objects_count("mr", pid),
                                  .pds = objects_count("pd", pid)};
+}
+
+unsigned rdma_queues(pid_t pid, struct rdma_queue *queues, unsigned room)
+{
+    json_t *list = objects_list("qp"), *object;
+    unsigned count = 0;
+    size_t index;
+
+    json_array_foreach(list, index, object)
+    {
+        if (json_integer_value(json_object_get(object, "pid")) != (json_int_t)pid || count == room)
+            continue;
+        queues[count++] = (struct rdma_queue){
+            .number = (uint32_t)json_integer_value(json_object_get(object, "lqpn")),
+            .peer = (uint32_t)json_integer_value(json_object_get(object, "rqpn"))};
+    }
+    json_decref(list);
+    return count;
 }
 
 uint64_t rdma_hw_count(unsigned side, const char *name)

@@ -30,6 +30,11 @@ struct rdma_objects {
     unsigned qps, cqs, mrs, pds;
 };
 struct rdma_objects rdma_objects(pid_t pid);
+/* Its connected queue pairs: own number and the peer's. */
+struct rdma_queue {
+    uint32_t number, peer;
+};
+unsigned rdma_queues(pid_t pid, struct rdma_queue *queues, unsigned room);
 /* Of the port, by its name under hw_counters. */
 uint64_t rdma_hw_count(unsigned side, const char *name);
 /* One end of the cable: its network interface. */

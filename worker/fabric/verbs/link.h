@@ -24,7 +24,7 @@ struct verbs_packet {
     uint32_t sequence;
     uint16_t credits; /* receive buffers that are free again */
     uint16_t epoch;   /* of the queue pair (renew.h) */
-    uint32_t length; /* bytes of frames that follow */
+    uint32_t length;  /* bytes of frames that follow */
 };
 #define VERBS_PACKET_ROOM (VERBS_BUFFER_SIZE - sizeof(struct verbs_packet))
 

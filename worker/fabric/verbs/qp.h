@@ -32,8 +32,8 @@ struct verbs_qp {
     struct verbs_nic *nic;
     struct verbs_link *link;
     struct verbs_cq *cq;
-    bool notify;                  /* the notification QP */
-    bool broken;                  /* a work request failed: the rest will be flushed */
+    bool notify; /* the notification QP */
+    bool broken; /* a work request failed: the rest will be flushed */
     struct verbs_renewal renewal;
     struct verbs_qp *same_number; /* next in nic->by_number */
     uint32_t slot;                /* in nic->slots */

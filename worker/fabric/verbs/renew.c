@@ -6,7 +6,7 @@
 #include "shm/err.h"
 #include "worker/fabric/verbs/link.h"
 
-#define DRAIN_MS 200 /* for flushed work requests to be seen; their QP is destroyed in any case */
+#define DRAIN_MS 200  /* for flushed work requests to be seen; their QP is destroyed in any case */
 #define PAUSE_MS 1000 /* one that fails sooner again does not get better by being replaced */
 
 enum renew_event {

@@ -11,8 +11,9 @@
  * a failed transfer had under way can land no more once both old queue pairs are gone; only then
  * does it end.
  *
- * The whole link ends instead when its path is dead, when the new queue pair fails at once, and when
- * the notification QP fails with a transfer's bytes on it (whose notification is right behind).
+ * The whole link ends instead when its path is dead, when the new queue pair fails at once, and
+ * when the notification QP fails with a transfer's bytes on it (whose notification is right
+ * behind).
  */
 #ifndef TESUP_WORKER_FABRIC_VERBS_RENEW_H
 #define TESUP_WORKER_FABRIC_VERBS_RENEW_H

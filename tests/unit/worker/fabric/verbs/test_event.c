@@ -52,20 +52,23 @@ static void queue_pair_is_replaced(uint32_t number, enum ibv_event_type type, co
 static void test_queue_pair_of_data(void **state)
 {
     (void)state;
-    queue_pair_is_replaced(qp_number(user_link()->data[0]), IBV_EVENT_QP_FATAL,
-                    "data QP 100 to b at 127.0.0.1:1: local work queue catastrophic error; it is");
+    queue_pair_is_replaced(
+        qp_number(user_link()->data[0]), IBV_EVENT_QP_FATAL,
+        "data QP 100 to b at 127.0.0.1:1: local work queue catastrophic error; it is");
 }
 
 static void test_queue_pair_of_notifications(void **state)
 {
     (void)state;
-    queue_pair_is_replaced(qp_number(user_link()->notify), IBV_EVENT_QP_REQ_ERR, "notification QP 101");
+    queue_pair_is_replaced(qp_number(user_link()->notify), IBV_EVENT_QP_REQ_ERR,
+                           "notification QP 101");
 }
 
 static void test_access_error(void **state)
 {
     (void)state;
-    queue_pair_is_replaced(qp_number(user_link()->notify), IBV_EVENT_QP_ACCESS_ERR, "notification QP 101");
+    queue_pair_is_replaced(qp_number(user_link()->notify), IBV_EVENT_QP_ACCESS_ERR,
+                           "notification QP 101");
 }
 
 /* One for an endpoint that ends in the same turn. */

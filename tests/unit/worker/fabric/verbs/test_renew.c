@@ -1,5 +1,5 @@
-/* A queue pair that fails is replaced while its link lives on: nothing is lost, nothing comes twice,
- * the other queue pairs do not notice; and where that cannot be, the whole link ends. */
+/* A queue pair that fails is replaced while its link lives on: nothing is lost, nothing comes
+ * twice, the other queue pairs do not notice; and where that cannot be, the whole link ends. */
 #include "tests/unit/worker/fabric/verbs/verbs_fixture.h"
 
 static struct job_mail mail;
