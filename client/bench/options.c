@@ -67,7 +67,8 @@ static const struct argp_option option_table[] = {
      "notification bound to each block: none, native or oob (default: native)", 0},
     {"memory", KEY_MEMORY, "KIND", 0, "shared or private memory of both jobs (default: shared)", 0},
     {"fabric", KEY_FABRIC, "NAME", 0,
-     "auto, tcp or local; local starts its supervisors with it, initiator refuses to run over "
+     "auto, tcp, local or verbs; local starts its supervisors with it, initiator refuses to run "
+     "over "
      "another (default: auto)",
      0},
     {"idle", KEY_IDLE, "HOW", 0,

@@ -152,7 +152,8 @@ static void mr_explain(const struct verbs_mr *mr, char *text, size_t text_size)
         snprintf(most, sizeof(most), "%llu bytes", (unsigned long long)limit.rlim_cur);
     snprintf(text, text_size,
              "%s cannot register %llu bytes: %s. Locked memory of the daemon is limited to %s: "
-             "LimitMEMLOCK=infinity in its unit, or ulimit -l; the device allows %d regions",
+             "LimitMEMLOCK=infinity in its unit, or ulimit -l; the device allows %d regions, "
+             "rdma.max of its cgroup maybe less",
              mr->nic->name, (unsigned long long)mr->length, strerror(mr->error), most,
              mr->nic->attr.max_mr);
 }

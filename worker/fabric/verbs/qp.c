@@ -83,7 +83,8 @@ static struct ibv_qp *qp_make_init(struct verbs_nic *nic, struct verbs_cq *cq, b
         return qp;
     *rc = errno == ENOMEM || errno == EINVAL ? TS_ERR_LIMIT : TS_ERR_SYSTEM;
     snprintf(text, text_size,
-             "%s: no %s queue pair: %s (the device allows %d QPs of %d work requests; memlock)",
+             "%s: no %s queue pair: %s (the device allows %d QPs of %d work requests; memlock; "
+             "rdma.max of its cgroup)",
              nic->name, notify ? "notification" : "data", strerror(errno), nic->attr.max_qp,
              nic->attr.max_qp_wr);
     if (qp != NULL)

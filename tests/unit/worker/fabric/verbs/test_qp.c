@@ -102,7 +102,8 @@ static void test_no_queue_pair(void **state)
     assert_null(create(&rc, text));
     assert_int_equal(rc, TS_ERR_LIMIT);
     assert_string_equal(text, "fake0 port 1: no notification queue pair: Cannot allocate memory "
-                              "(the device allows 4096 QPs of 1024 work requests; memlock)");
+                              "(the device allows 4096 QPs of 1024 work requests; memlock; "
+                              "rdma.max of its cgroup)");
     fake_fail(pair.device_a, FAKE_MODIFY_QP, 0, 1, EINVAL);
     assert_null(create(&rc, text));
     assert_int_equal(pair.device_a->qps, 2);
