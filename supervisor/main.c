@@ -15,6 +15,7 @@ static const struct command commands[] = {
     {"serve", cmd_serve, "run the supervisor of this host and its workers"},
     {"status", cmd_status, "show the supervisor, workers, sessions, endpoints and errors"},
     {"topology", cmd_topology, "show NUMA nodes, NICs, GPUs and the plan of workers"},
+    {"doctor", cmd_doctor, "look for what is wrong with this host, and how to mend it"},
     {"run", cmd_run, "run a job next to a supervisor, starting a private one if there is none"},
     {"bench", cmd_bench, "measure and verify transfers and notifications"},
 };

@@ -8,5 +8,6 @@ int cmd_status(int argc, char **argv);
 int cmd_topology(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 
 #endif

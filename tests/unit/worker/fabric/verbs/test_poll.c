@@ -289,8 +289,8 @@ static void test_bounded_poll(void **state)
     assert_int_equal(verbs_poll_once(nic_of(&pair.a)), 1);
 }
 
-/* A device that has work and neither completes nor fails it: its link ends before anybody's patience
- * does.  One that goes on slowly is no such device. */
+/* A device that has work and neither completes nor fails it: its link ends before anybody's
+ * patience does.  One that goes on slowly is no such device. */
 static void test_device_that_forgets(void **state)
 {
     struct verbs_nic *nic = nic_of(&pair.a);
