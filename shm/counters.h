@@ -17,7 +17,7 @@
 #include "shm/layout.h"
 
 #define COUNTERS_MAGIC     UINT64_C(0x31544e4350555354) /* "TSUPCNT1" */
-#define COUNTERS_VERSION   4u
+#define COUNTERS_VERSION   5u
 #define COUNTERS_WORKERS   64u
 #define COUNTERS_ENDPOINTS 128u /* shown per worker; more are counted, not listed */
 #define COUNTERS_SESSIONS  256u
@@ -128,6 +128,10 @@ struct counters_worker_stats {
     _Atomic uint64_t
         rdma_aside; /* transfers over TCP: one side's device does not know the memory */
     _Atomic uint64_t rdma_events, rdma_errors; /* asynchronous ones; failed work requests */
+    _Atomic uint64_t gpu_regions, gpu_bytes;   /* now */
+    _Atomic uint64_t gpu_pinned_bytes;         /* of the host, to stage copies in */
+    _Atomic uint64_t gpu_copies_out, gpu_copies_in, gpu_copies_between; /* to host, to GPU, GPUs */
+    _Atomic uint64_t gpu_no_chunk; /* times a copy had to wait for staging memory */
 };
 
 struct counters_worker {

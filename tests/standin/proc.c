@@ -16,8 +16,7 @@ enum cuda_result cuGetProcAddress_v2(const char *name, void **function, int vers
         void (*function)(void);
         int since;
     } functions[] = {
-#define STANDIN_ENTRY(need, name, symbol, since, arguments) \
-    {#name, (void (*)(void))name, since},
+#define STANDIN_ENTRY(need, name, symbol, since, arguments) {#name, (void (*)(void))name, since},
         CUDA_FUNCTIONS(STANDIN_ENTRY)
 #undef STANDIN_ENTRY
     };
