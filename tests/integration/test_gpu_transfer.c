@@ -173,6 +173,56 @@ static void large_over_tcp(void **state)
     assert_true(after.bytes_to_device - before.bytes_to_device < 70 * MIB);
 }
 
+static void pairs_over_local(void **state)
+{
+    (void)state;
+    pairs_run(&sites[SITE_LOCAL]);
+}
+
+static void pairs_within_worker(void **state)
+{
+    (void)state;
+    pairs_run(&sites[SITE_WORKER]);
+}
+
+/* From device to device nothing comes to the host. */
+static void large_over_local(void **state)
+{
+    const struct site *site = &sites[SITE_LOCAL];
+    struct standin_counters before = gpu_worker_counters(site->left), after;
+
+    (void)state;
+    large_run(site);
+    after = gpu_worker_counters(site->left);
+    assert_int_equal(after.bytes_to_host, before.bytes_to_host);
+    assert_int_equal(after.bytes_to_device, before.bytes_to_device);
+    assert_int_equal(after.bytes_on_device - before.bytes_on_device, 2 * (64 * MIB + 1));
+    assert_true(after.copies_queued_most > 1);
+}
+
+/* Two GPUs of one host. */
+static void two_gpus(void **state)
+{
+    const struct site *site = &sites[SITE_LOCAL];
+    struct standin_counters before = gpu_worker_counters(site->left), after;
+    struct end left, right;
+    tesup_remote_t remote;
+
+    (void)state;
+    end_open(&left, site->left, true, SIZE);
+    gpu_use(1);
+    end_open(&right, site->right, true, SIZE);
+    remote = party_open(&left.party, tesup_segment_name(right.party.session));
+    transfer(&left, &right, remote, TESUP_OP_WRITE, MIB + 3);
+    transfer(&left, &right, remote, TESUP_OP_READ, MIB + 3);
+    after = gpu_worker_counters(site->left);
+    assert_int_equal(after.bytes_between - before.bytes_between, 2 * (MIB + 3));
+    assert_int_equal(after.bytes_to_host, before.bytes_to_host);
+    end_close(&right);
+    gpu_use(0);
+    end_close(&left);
+}
+
 static int group_setup(void **state)
 {
     gpu_counters_begin();
@@ -195,8 +245,9 @@ static int group_teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_over_tcp),
-        cmocka_unit_test(large_over_tcp),
+        cmocka_unit_test(pairs_over_tcp),      cmocka_unit_test(large_over_tcp),
+        cmocka_unit_test(pairs_over_local),    cmocka_unit_test(large_over_local),
+        cmocka_unit_test(pairs_within_worker), cmocka_unit_test(two_gpus),
     };
 
     (void)argc;

@@ -283,8 +283,12 @@ void gpu_copy_abandon(struct gpu_copy *copy)
         if (result == CUDA_OK)
             result = gpu->driver.cuEventQuery(copy->event);
     }
-    if (result != CUDA_OK) /* a device that does not end a copy is as good as lost */
+    if (result != CUDA_OK) { /* a device that does not end a copy is as good as lost */
         gpu_lose(copy->device, "cuEventQuery", result);
+        return;
+    }
+    copy_land(copy);
+    gpu_copy_give(copy);
 }
 
 /* ---- the loop ---- */

@@ -71,7 +71,7 @@ int gpu_copy_in(struct gpu_copy *copy, struct gpu_mapping *to, uint64_t offset, 
 int gpu_copy_between(struct gpu_copy *copy, struct gpu_mapping *to, uint64_t to_offset,
                      struct gpu_mapping *from, uint64_t from_offset, size_t size,
                      struct region *region);
-/* Waits until it has ended, a moment, and forgets its owner. */
+/* Its owner does not want it any more: waits until it has ended, a moment, and frees it. */
 void gpu_copy_abandon(struct gpu_copy *copy);
 
 /* Calls `done` of what has ended. Returns how much that was. */
