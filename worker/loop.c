@@ -249,6 +249,7 @@ int worker_init(struct worker *worker, int control_fd)
     if (reactor_init(&worker->reactor) < 0 || control_init(worker, control_fd) < 0)
         return -1;
     memset(worker->block->endpoint, 0, sizeof(worker->block->endpoint));
+    memset(worker->block->gpu, 0, sizeof(worker->block->gpu));
     memset(worker->stats, 0, sizeof(*worker->stats)); /* gauges of a dead predecessor */
     worker->now = clock_now();
     heartbeat(worker);

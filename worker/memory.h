@@ -59,6 +59,12 @@ int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory
 int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t length);
 int memory_store(const struct memory *to, uint64_t offset, const void *buffer, size_t length);
 
+/* Of a process, by address. */
+static inline bool memory_is_private(const struct memory *memory)
+{
+    return memory->map == NULL && memory->gpu == NULL;
+}
+
 /* May [offset, offset + length) be touched?  Never overflows. */
 static inline bool memory_contains(const struct memory *memory, uint64_t offset, uint64_t length)
 {

@@ -8,6 +8,7 @@
 #include "worker/control.h"
 #include "worker/endpoint.h"
 #include "worker/gpu/mapping.h"
+#include "worker/gpu/way.h"
 
 static int region_memory_init(struct region *region, const struct proto_region *ask, int fd,
                               char *text, size_t text_size)
@@ -86,6 +87,7 @@ static int region_enter(struct region *region, char *text, size_t text_size)
 err_registration:
     verbs_region_remove(region);
 err_memory:
+    gpu_way_clear(region);
     memory_release(&region->memory);
     free(region);
     return rc;
@@ -129,6 +131,7 @@ int region_add_gpu(struct session *session, const struct proto_region_gpu *ask, 
         return rc;
     }
     memory_take_gpu(&region->memory, mapping, ask->region.base);
+    gpu_way_set(region, GPU_WAY_STAGING, "no RDMA device is in use by this worker");
     return region_enter(region, text, text_size);
 }
 
@@ -139,6 +142,7 @@ static void region_free_if_drained(struct region *region)
     /* Before the answer: no byte can land any more, and a GPU's memory is open nowhere. */
     verbs_region_remove(region);
     region_count(region, (uint64_t)-1);
+    gpu_way_clear(region);
     memory_release(&region->memory);
     if (region->delete_id != 0)
         control_reply(region->worker, 0, region->delete_id, TS_OK, region->handle, "");

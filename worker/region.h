@@ -22,6 +22,7 @@ struct region {
     bool registering;
     struct verbs_mr *mr; /* the verbs fabric's; NULL: it cannot reach this region */
     struct list mr_node;
+    struct counters_gpu *way; /* its line in status; NULL: host memory, or no room */
     struct worker *worker;
 };
 

@@ -243,6 +243,27 @@ int gpu_device_reach(struct gpu *gpu, const uint8_t uuid[16], bool served,
     return *device != NULL ? TS_OK : device_open(gpu, number, uuid, device, text, text_size);
 }
 
+bool gpu_flush(struct gpu *gpu)
+{
+    list_each (node, following, &gpu->devices) {
+        struct gpu_device *device = list_entry(node, struct gpu_device, link);
+        const char *call = "cuCtxSetCurrent";
+        enum cuda_result result;
+
+        if (!device->flushes || device->by_nic == 0 || gpu->lost)
+            continue;
+        result = gpu_device_enter(device);
+        if (result == CUDA_OK) {
+            call = "cuFlushGPUDirectRDMAWrites";
+            result = gpu->driver.cuFlushGPUDirectRDMAWrites(CUDA_FLUSH_CURRENT_CONTEXT,
+                                                            CUDA_FLUSH_TO_OWNER);
+        }
+        if (result != CUDA_OK) /* nobody may be told that the bytes are there */
+            gpu_lose(device, call, result);
+    }
+    return !gpu->lost;
+}
+
 /* ---- the driver ---- */
 
 /* A process sees one MIG instance only, the one that it names; of other devices all. */

@@ -47,7 +47,8 @@ struct gpu_device {
     struct cuda_context *context;
     struct list allocations; /* mapping.c */
     struct gpu_lane lane[GPU_LANES];
-    bool flushes; /* a NIC's writes are seen only after a flush */
+    bool flushes;    /* a NIC's writes are seen only after a flush */
+    uint32_t by_nic; /* regions that a NIC writes to */
 };
 
 struct gpu {
@@ -74,6 +75,9 @@ enum cuda_result gpu_device_enter(struct gpu_device *device);
  * with CUDA's name in text.  A device that is lost ends the worker. */
 int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result result, char *text,
                 size_t text_size);
+/* What NICs have written to GPU memory of this worker's jobs is seen by all that is launched from
+ * here on. False: the GPU is lost. */
+bool gpu_flush(struct gpu *gpu);
 /* Nothing is to be had from it any more: says so, and ends the worker. */
 void gpu_lose(struct gpu_device *device, const char *call, enum cuda_result result);
 

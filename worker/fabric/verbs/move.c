@@ -5,6 +5,7 @@
 #include "shm/err.h"
 #include "worker/fabric/verbs/link.h"
 #include "worker/fabric/verbs/mr.h"
+#include "worker/gpu/device.h"
 #include "worker/region.h"
 
 static void move_free(struct verbs_move *move)
@@ -173,6 +174,13 @@ void verbs_moves_stage(struct verbs_link *link)
 
 /* ---- back ---- */
 
+/* What was read into a GPU: by all that is launched from here on? */
+static bool move_is_seen(const struct verbs_move *move)
+{
+    return !move->read || move->region->memory.gpu == NULL ||
+           gpu_flush(move->owner->nic->worker->gpu);
+}
+
 void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status)
 {
     move->flying--;
@@ -186,7 +194,7 @@ void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status)
     if (move->flying > 0 || move->fault != TS_OK)
         return; /* after a fault the link dies: it ends what is left (verbs_moves_fini) */
     if (move->retired == move->length)
-        move_end(move, TS_OK);
+        move_end(move, move_is_seen(move) ? TS_OK : TS_ERR_UNCERTAIN);
     else if (move->stopped != TS_OK)
         move_end(move, move->stopped);
 }

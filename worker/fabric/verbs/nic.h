@@ -7,6 +7,7 @@
  *   poll.c      from the completion queues to QPs and links, by wr_id and generation
  *   event.c     asynchronous events of the device
  *   mr.c        registration of regions, once per file and rights, large ones by a thread
+ *   mr_gpu.c    the same for memory of a GPU
  *   grant.c     private memory that a job registered itself on our protection domain
  *
  * link.h has the other half: what belongs to one endpoint.  Only this room includes verbs.h.
