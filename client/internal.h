@@ -77,6 +77,8 @@ struct region {
     int fd;        /* kept to register again with a successor; -1 for private memory */
     void *mapping; /* of tesup_mem_alloc; NULL else */
     size_t mapped;
+    struct proto_gpu *gpu; /* NULL: host memory */
+    int dmabuf;            /* of a GPU's; -1 none */
 };
 
 struct remote {
@@ -201,6 +203,13 @@ int region_register(struct tesup_session *session, const struct region *region, 
 void region_grant(struct tesup_session *session, const struct region *region, uint32_t wire);
 /* Does so for all of it when the channel is served by another process than before. */
 void session_grant_again(struct tesup_channel *channel);
+/* NULL with a sentence. */
+struct region *region_new(uint32_t kind, uint32_t access, uint64_t length);
+/* Registers it under a handle that the application does not hold yet; takes the region in any case.
+ */
+int region_enter(struct tesup_session *session, struct region *region, uint32_t *handle);
+/* May anything be registered with these arguments? */
+int region_check(struct tesup_session *session, uint64_t length, uint32_t access, const void *out);
 void region_free(struct region *region);
 /* Answer to an opening that began when we came back; false when `id` is none. */
 bool remote_on_answer(struct tesup_session *session, uint32_t id, int status, uint32_t wire);
@@ -210,6 +219,12 @@ bool remote_event_owed(struct tesup_session *session, uint32_t *user, int *statu
 void remote_event_taken(struct tesup_session *session, uint32_t user, bool own);
 /* All remotes of the session, opened again with a successor. */
 void remotes_reopen(struct tesup_session *session);
+
+/* ---- gpu.c ---- */
+
+/* Is it memory that CUDA has in this process, on a device or for all of them?  A process that has
+ * not loaded CUDA has none. */
+bool gpu_owns(const void *address);
 
 /* ---- channel.c ---- */
 

@@ -24,6 +24,9 @@ void region_free(struct region *region)
         munmap(region->mapping, region->mapped);
     if (region->fd >= 0)
         close(region->fd);
+    if (region->dmabuf >= 0)
+        close(region->dmabuf);
+    free(region->gpu);
     free(region);
 }
 
@@ -58,16 +61,18 @@ static int region_request(struct tesup_session *session, const struct region *re
     struct wire_message message;
     int rc;
 
-    wire_message_init(&message, WIRE_REGION_ADD);
+    wire_message_init(&message, region->gpu != NULL ? WIRE_REGION_ADD_GPU : WIRE_REGION_ADD);
     message.body.region = (struct proto_region){.kind = region->kind,
                                                 .access = region->access,
                                                 .base = region->base,
                                                 .offset = region->offset,
                                                 .length = region->length};
-    if (region->kind == REGION_KIND_SHARED) {
-        message.fds[0] = region->fd;
-        message.fd_count = 1;
-    }
+    if (region->gpu != NULL)
+        message.body.region_gpu.gpu = *region->gpu;
+    if (region->fd >= 0)
+        message.fds[message.fd_count++] = region->fd;
+    if (region->dmabuf >= 0)
+        message.fds[message.fd_count++] = region->dmabuf;
     rc = control_call(session, &message, session->timeout_ms, "register memory");
     if (rc != TS_OK)
         return rc;
@@ -120,8 +125,7 @@ static int region_add(struct tesup_session *session, struct region *region, uint
     return rc;
 }
 
-/* Takes the region in any case. */
-static int region_enter(struct tesup_session *session, struct region *region, uint32_t *handle)
+int region_enter(struct tesup_session *session, struct region *region, uint32_t *handle)
 {
     int rc = control_begin(session);
 
@@ -134,7 +138,7 @@ static int region_enter(struct tesup_session *session, struct region *region, ui
     return rc;
 }
 
-static struct region *region_new(uint32_t kind, uint32_t access, uint64_t length)
+struct region *region_new(uint32_t kind, uint32_t access, uint64_t length)
 {
     struct region *region = calloc(1, sizeof(*region));
 
@@ -146,11 +150,11 @@ static struct region *region_new(uint32_t kind, uint32_t access, uint64_t length
     region->access = access;
     region->length = length;
     region->fd = -1;
+    region->dmabuf = -1;
     return region;
 }
 
-static int region_check(struct tesup_session *session, uint64_t length, uint32_t access,
-                        const void *out)
+int region_check(struct tesup_session *session, uint64_t length, uint32_t access, const void *out)
 {
     int rc = session_guard(session);
 
@@ -304,6 +308,8 @@ int tesup_mem_register(struct tesup_session *session, void *address, uint64_t le
     if (address == NULL || length > UINT64_MAX - (uint64_t)(uintptr_t)address)
         return error_set(TS_ERR_INVALID, "%p + %llu bytes is no range of memory", address,
                          (unsigned long long)length);
+    if (gpu_owns(address))
+        return tesup_mem_register_gpu(session, address, length, access, handle);
     region = region_new(REGION_KIND_PRIVATE, access, length);
     if (region == NULL)
         return TS_ERR_NO_MEMORY;

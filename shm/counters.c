@@ -64,6 +64,13 @@ const struct counters_field counters_worker_fields[] = {
     FIELD(rdma_events),
     FIELD(rdma_errors),
     FIELD(rdma_renewed),
+    FIELD(gpu_regions),
+    FIELD(gpu_bytes),
+    FIELD(gpu_pinned_bytes),
+    FIELD(gpu_copies_out),
+    FIELD(gpu_copies_in),
+    FIELD(gpu_copies_between),
+    FIELD(gpu_no_chunk),
 };
 const size_t counters_worker_field_count =
     sizeof(counters_worker_fields) / sizeof(counters_worker_fields[0]);

@@ -22,6 +22,7 @@
 #define COUNTERS_ENDPOINTS 128u /* shown per worker; more are counted, not listed */
 #define COUNTERS_SESSIONS  256u
 #define COUNTERS_ERRORS    32u /* distinct ones per worker and for the supervisor */
+#define COUNTERS_GPUS      16u /* different ways of GPU regions, per worker */
 #define COUNTERS_LABEL     64u
 #define COUNTERS_TEXT      200u
 
@@ -67,6 +68,16 @@ struct counters_endpoint {
     char peer_worker[COUNTERS_LABEL];
     char fabric[16];
     char notify[48]; /* "tcp", "local", "native" or why not */
+};
+
+/* GPU regions that go the same way to other hosts, for the same reason.  The line is in use while
+ * `regions` is not 0. */
+struct counters_gpu {
+    _Atomic uint64_t seq; /* written by the worker */
+    _Atomic uint64_t regions, bytes;
+    char gpu[16];            /* bus id */
+    char way[24];            /* "rdma (dmabuf)", "rdma (peer memory)", "staging" */
+    char why[COUNTERS_TEXT]; /* not a better one */
 };
 
 /* Identity and life of a worker: written by the supervisor under seq. */
@@ -129,12 +140,17 @@ struct counters_worker_stats {
         rdma_aside; /* transfers over TCP: one side's device does not know the memory */
     _Atomic uint64_t rdma_events, rdma_errors; /* asynchronous ones; failed work requests */
     _Atomic uint64_t rdma_renewed;             /* queue pairs that were replaced */
+    _Atomic uint64_t gpu_regions, gpu_bytes;   /* now */
+    _Atomic uint64_t gpu_pinned_bytes;         /* of the host, to stage copies in */
+    _Atomic uint64_t gpu_copies_out, gpu_copies_in, gpu_copies_between; /* to host, to GPU, GPUs */
+    _Atomic uint64_t gpu_no_chunk; /* times a copy had to wait for staging memory */
 };
 
 struct counters_worker {
     struct counters_worker_life life;
     struct counters_worker_stats stats;
     struct counters_endpoint endpoint[COUNTERS_ENDPOINTS];
+    struct counters_gpu gpu[COUNTERS_GPUS];
     struct counters_error error[COUNTERS_ERRORS];
 };
 

@@ -52,6 +52,8 @@ enum wire_type {
     /* worker -> supervisor */
     WIRE_WORKER_READY,
     WIRE_SESSION_KILL,
+    /* job -> supervisor -> worker */
+    WIRE_REGION_ADD_GPU, /* as REGION_ADD, for memory of a GPU */
     WIRE_TYPE_COUNT
 };
 
@@ -103,6 +105,7 @@ struct proto_channel {
 enum region_kind {
     REGION_KIND_SHARED = 1,  /* one fd: the file to map */
     REGION_KIND_PRIVATE = 2, /* no fd: [base, base + length) of the job */
+    REGION_KIND_GPU = 3,     /* struct proto_gpu beside it; an fd for each way that has one */
 };
 
 /* Access bits as in tesup.h. */
@@ -119,6 +122,34 @@ struct proto_region {
     uint64_t offset; /* in the file */
     uint64_t length;
 };
+
+/* Where memory of a GPU is, and how others reach it.  Base and length of its region are those of
+ * the job's device pointer. */
+struct proto_gpu {
+    uint8_t uuid[16];
+    uint32_t ways;          /* PROTO_GPU_*; IPC or VMM, one of the two */
+    uint32_t dmabuf_result; /* why there is no dmabuf: an enum cuda_result; 0 where there is one */
+    uint64_t buffer;        /* tells the process's allocations apart; never used twice in it */
+    uint64_t size;          /* of the allocation */
+    uint64_t offset;        /* of the region in it */
+    uint64_t dmabuf_offset; /* of the region in the dmabuf */
+    uint8_t ipc[64];
+};
+#define PROTO_GPU_IPC    1u
+#define PROTO_GPU_VMM    2u /* fd: the allocation's handle */
+#define PROTO_GPU_DMABUF 4u /* fd, behind that one: what a NIC can register */
+
+struct proto_region_gpu {
+    struct proto_region region;
+    struct proto_gpu gpu;
+};
+
+static inline uint32_t proto_gpu_fds(const struct proto_gpu *gpu)
+{
+    return ((gpu->ways & PROTO_GPU_VMM) != 0 ? 1u : 0u) +
+           ((gpu->ways & PROTO_GPU_DMABUF) != 0 ? 1u : 0u);
+}
+#define PROTO_GPU_FDS_MAX 2
 
 /* One fd: the context of the worker's device (shm/uverbs.h). */
 struct proto_grant {
@@ -191,6 +222,7 @@ struct proto_worker_config {
     struct proto_rdma rdma;
     char name[PROTO_LABEL_MAX];         /* of the pair */
     char device[PROTO_LABEL_MAX];       /* RDMA device, "mlx5_0" or "mlx5_0:2"; "" none */
+    char gpu[PROTO_LABEL_MAX];          /* bus id, or UUID of a MIG instance; "" none */
     char address[LAYOUT_NAME_MAX];      /* HOST:PORT of this supervisor */
     char local_socket[LAYOUT_NAME_MAX]; /* path of this supervisor's socket */
 };

@@ -36,6 +36,7 @@ static const struct wire_shape {
     [WIRE_DRAIN] = {sizeof(struct proto_drain), 0, 0},
     [WIRE_WORKER_READY] = {0, 0, 0},
     [WIRE_SESSION_KILL] = {sizeof(struct proto_reply), 0, 0},
+    [WIRE_REGION_ADD_GPU] = {sizeof(struct proto_region_gpu), 0, PROTO_GPU_FDS_MAX},
 };
 
 void wire_message_init(struct wire_message *message, enum wire_type type)

@@ -15,6 +15,7 @@ struct wire_message {
         struct proto_welcome welcome;
         struct proto_channel channel;
         struct proto_region region;
+        struct proto_region_gpu region_gpu;
         struct proto_grant grant;
         struct proto_keys keys;
         struct proto_remote remote;

@@ -144,6 +144,22 @@ static void on_region_add(struct worker *worker, struct session *session,
     answer(worker, message, rc, message->body.region.handle, text);
 }
 
+static void on_region_add_gpu(struct worker *worker, struct session *session,
+                              struct wire_message *message)
+{
+    char text[PROTO_TEXT_MAX] = "";
+    int fds[WIRE_FDS_MAX] = {-1, -1, -1};
+    int count = message->fd_count, rc;
+
+    for (int i = 0; i < count; i++)
+        fds[i] = wire_message_take(message, i);
+    rc = region_add_gpu(session, &message->body.region_gpu, fds, count, text, sizeof(text));
+    if (rc == TS_OK &&
+        region_answer_later(session, message->body.region.handle, message->header.id))
+        return;
+    answer(worker, message, rc, message->body.region.handle, text);
+}
+
 static void on_region_del(struct worker *worker, struct session *session,
                           struct wire_message *message)
 {
@@ -242,13 +258,21 @@ static const struct {
     control_handler *handle;
     bool needs_session;
 } control_handlers[WIRE_TYPE_COUNT] = {
-    [WIRE_SESSION_ADD] = {on_session_add, false},  [WIRE_SESSION_DEL] = {on_session_del, true},
-    [WIRE_CHANNEL_ADD] = {on_channel_add, true},   [WIRE_CHANNEL_CLOSE] = {on_channel_close, true},
-    [WIRE_REGION_ADD] = {on_region_add, true},     [WIRE_REGION_DEL] = {on_region_del, true},
-    [WIRE_REGION_GRANT] = {on_region_grant, true}, [WIRE_REGION_KEYS] = {on_region_keys, true},
-    [WIRE_REMOTE_OPEN] = {on_remote_open, true},   [WIRE_REMOTE_CLOSE] = {on_remote_close, true},
-    [WIRE_REMOTE_WATCH] = {on_remote_watch, true}, [WIRE_PEER_SOCKET] = {on_peer_socket, false},
-    [WIRE_LOCAL_LINK] = {on_local_link, false},    [WIRE_DRAIN] = {on_drain, false},
+    [WIRE_SESSION_ADD] = {on_session_add, false},
+    [WIRE_SESSION_DEL] = {on_session_del, true},
+    [WIRE_CHANNEL_ADD] = {on_channel_add, true},
+    [WIRE_CHANNEL_CLOSE] = {on_channel_close, true},
+    [WIRE_REGION_ADD] = {on_region_add, true},
+    [WIRE_REGION_DEL] = {on_region_del, true},
+    [WIRE_REGION_GRANT] = {on_region_grant, true},
+    [WIRE_REGION_KEYS] = {on_region_keys, true},
+    [WIRE_REMOTE_OPEN] = {on_remote_open, true},
+    [WIRE_REMOTE_CLOSE] = {on_remote_close, true},
+    [WIRE_REMOTE_WATCH] = {on_remote_watch, true},
+    [WIRE_PEER_SOCKET] = {on_peer_socket, false},
+    [WIRE_LOCAL_LINK] = {on_local_link, false},
+    [WIRE_DRAIN] = {on_drain, false},
+    [WIRE_REGION_ADD_GPU] = {on_region_add_gpu, true},
 };
 
 static void control_dispatch(struct worker *worker, struct wire_message *message)
@@ -313,6 +337,7 @@ int control_init(struct worker *worker, int fd)
     worker->config = message.body.config;
     wire_text_close(worker->config.name);
     wire_text_close(worker->config.device);
+    wire_text_close(worker->config.gpu);
     wire_text_close(worker->config.address);
     wire_text_close(worker->config.local_socket);
     counters = wire_message_take(&message, 0);

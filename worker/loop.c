@@ -11,6 +11,7 @@
 #include "worker/control.h"
 #include "worker/drain.h"
 #include "worker/endpoint.h"
+#include "worker/gpu/staging.h"
 #include "worker/inbound.h"
 #include "worker/intake.h"
 
@@ -57,6 +58,8 @@ static int links_do_work(struct worker *worker)
 
     if (worker->verbs != NULL)
         done += verbs_poll(worker);
+    if (worker->gpu != NULL)
+        done += gpu_poll(worker);
     list_each (node, following, &worker->polled_links) {
         struct link *link = list_entry(node, struct link, polled);
 
@@ -135,6 +138,8 @@ static bool worker_arm(struct worker *worker)
     }
     if (worker->verbs != NULL)
         work |= verbs_arm(worker);
+    if (worker->gpu != NULL)
+        work |= gpu_arm(worker);
     return work || !list_empty(&worker->busy_links);
 }
 
@@ -244,6 +249,7 @@ int worker_init(struct worker *worker, int control_fd)
     if (reactor_init(&worker->reactor) < 0 || control_init(worker, control_fd) < 0)
         return -1;
     memset(worker->block->endpoint, 0, sizeof(worker->block->endpoint));
+    memset(worker->block->gpu, 0, sizeof(worker->block->gpu));
     memset(worker->stats, 0, sizeof(*worker->stats)); /* gauges of a dead predecessor */
     worker->now = clock_now();
     heartbeat(worker);
@@ -258,6 +264,7 @@ void worker_fini(struct worker *worker)
         session_delete(list_entry(worker->sessions.next, struct session, link));
     endpoint_fini(worker);
     verbs_shut(worker);
+    gpu_close(worker);
     timer_heap_fini(&worker->timers);
     reactor_fini(&worker->reactor);
     counters_unmap(worker->counters);

@@ -14,6 +14,7 @@
 #include "shm/err.h"
 #include "shm/segment.h"
 #include "shm/yama.h"
+#include "worker/gpu/mapping.h"
 
 #define STAGING_SIZE (256u * 1024u)
 
@@ -130,8 +131,16 @@ int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, 
     return memory_probe(memory, text, text_size);
 }
 
+void memory_take_gpu(struct memory *memory, struct gpu_mapping *gpu, uint64_t base)
+{
+    *memory = (struct memory){
+        .fd = -1, .mem_fd = -1, .base = base, .length = gpu->length, .writable = true, .gpu = gpu};
+}
+
 void memory_release(struct memory *memory)
 {
+    if (memory->gpu != NULL)
+        gpu_mapping_release(memory->gpu);
     if (memory->mapping != NULL && memory->mapping != MAP_FAILED)
         munmap(memory->mapping, memory->mapping_size);
     if (memory->fd >= 0)

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct gpu_mapping;
+
 struct memory {
     uint64_t length;
     uint64_t base; /* address in the owner, for requests by address and for private memory */
@@ -31,6 +33,8 @@ struct memory {
     bool writable;
     /* private memory */
     int mem_fd; /* /proc/PID/mem of that address space; -1 none */
+    /* memory of a GPU: nothing here copies it (worker/gpu/staging.h) */
+    struct gpu_mapping *gpu; /* NULL: host memory */
 };
 
 /* Maps [offset, offset + length) of `fd`, which becomes the memory's. Checks the file's size first.
@@ -43,6 +47,8 @@ int memory_attach(struct memory *memory, pid_t pid, uint64_t base, uint64_t leng
 /* The same by a descriptor of the address space, which becomes the memory's. */
 int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, char *text,
                  size_t text_size);
+/* Memory of a GPU; the mapping's holder becomes the memory. */
+void memory_take_gpu(struct memory *memory, struct gpu_mapping *gpu, uint64_t base);
 void memory_release(struct memory *memory);
 
 /* One copy. TS_OK, TS_ERR_FAULT (vanished or unmapped), TS_ERR_GONE (the process is gone).
@@ -52,6 +58,12 @@ int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory
 /* To and from a buffer of this process. */
 int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t length);
 int memory_store(const struct memory *to, uint64_t offset, const void *buffer, size_t length);
+
+/* Of a process, by address. */
+static inline bool memory_is_private(const struct memory *memory)
+{
+    return memory->map == NULL && memory->gpu == NULL;
+}
 
 /* May [offset, offset + length) be touched?  Never overflows. */
 static inline bool memory_contains(const struct memory *memory, uint64_t offset, uint64_t length)

@@ -4,6 +4,7 @@
 #include "shm/err.h"
 #include "shm/name.h"
 #include "shm/wire.h"
+#include "worker/gpu/device.h"
 #include "worker/inbound.h"
 #include "worker/remote.h"
 
@@ -95,6 +96,8 @@ static int on_notify(struct endpoint *endpoint, const struct frame *frame, const
 
     if (rc != TS_OK || inbound == NULL)
         return rc;
+    if (endpoint->worker->gpu != NULL && !gpu_flush(endpoint->worker->gpu))
+        return TS_ERR_GONE; /* this process ends, and the bytes may not be seen */
     return inbound_notify(inbound, frame, payload);
 }
 

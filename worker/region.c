@@ -7,6 +7,8 @@
 #include "worker/channel.h"
 #include "worker/control.h"
 #include "worker/endpoint.h"
+#include "worker/gpu/mapping.h"
+#include "worker/gpu/way.h"
 
 static int region_memory_init(struct region *region, const struct proto_region *ask, int fd,
                               char *text, size_t text_size)
@@ -45,54 +47,106 @@ static int region_memory_init(struct region *region, const struct proto_region *
     return TS_OK;
 }
 
-int region_add(struct session *session, const struct proto_region *ask, int fd, char *text,
-               size_t text_size)
+static struct region *region_new(struct session *session, const struct proto_region *ask)
 {
     struct region *region = calloc(1, sizeof(*region));
-    int rc = TS_ERR_NO_MEMORY;
 
-    if (region == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
+    if (region == NULL)
+        return NULL;
     region->session = session;
     region->worker = session->worker;
     region->handle = ask->handle;
     region->access = ask->access & REGION_ACCESS_MASK;
-    rc = region_memory_init(region, ask, fd, text, text_size);
-    if (rc != TS_OK)
-        goto err_free;
-    rc = verbs_region_add(region, text, text_size);
+    return region;
+}
+
+static void region_count(const struct region *region, uint64_t times)
+{
+    struct counters_worker_stats *stats = region->worker->stats;
+
+    atomic_count(&stats->regions, times);
+    if (region->memory.gpu == NULL)
+        return;
+    atomic_count(&stats->gpu_regions, times);
+    atomic_count(&stats->gpu_bytes, times * region->memory.length);
+}
+
+/* Its memory is there: the device and the table must know it.  Takes the region in any case. */
+static int region_enter(struct region *region, char *text, size_t text_size)
+{
+    int rc = verbs_region_add(region, text, text_size);
+
     if (rc != TS_OK)
         goto err_memory;
-    rc = table_put(&session->regions, ask->handle, region);
+    rc = table_put(&region->session->regions, region->handle, region);
     if (rc != TS_OK)
         goto err_registration;
-    atomic_count(&session->worker->stats->regions, 1);
+    region_count(region, 1);
     return TS_OK;
 
 err_registration:
     verbs_region_remove(region);
 err_memory:
+    gpu_way_clear(region);
     memory_release(&region->memory);
-err_free:
     free(region);
     return rc;
 }
 
+int region_add(struct session *session, const struct proto_region *ask, int fd, char *text,
+               size_t text_size)
+{
+    struct region *region = region_new(session, ask);
+    int rc;
+
+    if (region == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return TS_ERR_NO_MEMORY;
+    }
+    rc = region_memory_init(region, ask, fd, text, text_size);
+    if (rc == TS_OK)
+        return region_enter(region, text, text_size);
+    free(region);
+    return rc;
+}
+
+int region_add_gpu(struct session *session, const struct proto_region_gpu *ask, const int *fds,
+                   int fd_count, char *text, size_t text_size)
+{
+    enum gpu_owner owner =
+        (session->trusted & PROTO_TRUST_DEVICE) != 0 ? GPU_OWNER_TRUSTED : GPU_OWNER_JOB;
+    struct region *region = region_new(session, &ask->region);
+    struct gpu_mapping *mapping;
+    int rc;
+
+    if (region == NULL) {
+        for (int i = 0; i < fd_count; i++)
+            close(fds[i]);
+        return TS_ERR_NO_MEMORY;
+    }
+    rc = gpu_mapping_open(session->worker, ask, fds, fd_count, owner, &mapping, text, text_size);
+    if (rc != TS_OK) {
+        free(region);
+        return rc;
+    }
+    memory_take_gpu(&region->memory, mapping, ask->region.base);
+    gpu_way_set(region, GPU_WAY_STAGING, "no RDMA device is in use by this worker");
+    return region_enter(region, text, text_size);
+}
+
 static void region_free_if_drained(struct region *region)
 {
-    struct worker *worker = region->worker;
-
     if (!region->revoked || region->references > 0)
         return;
-    verbs_region_remove(region); /* before the answer: no byte can land any more */
-    if (region->delete_id != 0)
-        control_reply(worker, 0, region->delete_id, TS_OK, region->handle, "");
+    /* Before the answer: no byte can land any more, and a GPU's memory is open nowhere. */
+    verbs_region_remove(region);
+    region_count(region, (uint64_t)-1);
+    gpu_way_clear(region);
     memory_release(&region->memory);
+    if (region->delete_id != 0)
+        control_reply(region->worker, 0, region->delete_id, TS_OK, region->handle, "");
     free(region);
-    atomic_count(&worker->stats->regions, (uint64_t)-1);
 }
 
 /* Own requests that read from or write to it. */

@@ -22,11 +22,15 @@ struct region {
     bool registering;
     struct verbs_mr *mr; /* the verbs fabric's; NULL: it cannot reach this region */
     struct list mr_node;
+    struct counters_gpu *way; /* its line in status; NULL: host memory, or no room */
     struct worker *worker;
 };
 
 int region_add(struct session *session, const struct proto_region *ask, int fd, char *text,
                size_t text_size);
+/* Memory of a GPU; takes the descriptors. */
+int region_add_gpu(struct session *session, const struct proto_region_gpu *ask, const int *fds,
+                   int fd_count, char *text, size_t text_size);
 /* Answers `add_id` later if the region is not registered yet. False: it is, answer now. */
 bool region_answer_later(struct session *session, uint32_t handle, uint32_t add_id);
 /* The device knows it now, or refused it: then it goes again. */

@@ -11,6 +11,7 @@
 #include "shm/timer.h"
 #include "worker/reactor.h"
 
+struct gpu;
 struct verbs_nic;
 
 struct worker {
@@ -36,6 +37,7 @@ struct worker {
     struct list polled_links; /* struct link.polled */
     struct list lost; /* struct endpoint.lost: their links are closed at the end of the turn */
     struct verbs_nic *verbs; /* NULL: no RDMA device */
+    struct gpu *gpu;         /* NULL: no GPU region has come yet */
     struct list accepts;     /* struct accept.link: local links that wait for their other half */
     struct endpoint *self;   /* to segments of this very worker */
     uint32_t endpoint_count;

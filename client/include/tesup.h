@@ -219,11 +219,22 @@ TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint6
 /** @brief Register private memory of this process by address.
  *  The worker reaches it through /proc/PID/mem (proc(5)), which belongs to this address space:
  *  after exec nothing moves any more. As a NIC, it does not ask for a page's protection.
- * #TESUP_ERR_UNSUPPORTED names the remedy where Yama or the uid forbids that. */
+ * #TESUP_ERR_UNSUPPORTED names the remedy where Yama or the uid forbids that.
+ *  A CUDA device pointer is registered as by tesup_mem_register_gpu(). */
 TESUP_API int tesup_mem_register(struct tesup_session *session, void *address, uint64_t length,
                                  uint32_t access, tesup_region_t *region);
+/** @brief Register memory of a GPU: [@p pointer, @p pointer + @p length) of one allocation of
+ *  cudaMalloc or cuMemAlloc, or of cuMemCreate with a POSIX descriptor. Unregister it before it is
+ *  freed. Work on the GPU is not waited for: synchronise what wrote the bytes before a request
+ *  reads them. What a request wrote is seen by all that is launched after its completion or its
+ *  notification.
+ *  @return 0, #TESUP_ERR_INVALID for no such memory or past its end, #TESUP_ERR_UNSUPPORTED for
+ *  memory that cannot be shared (managed, of a pool), of a GPU that the worker does not serve, or
+ *  where CUDA is not loaded or refuses; tesup_last_error() has CUDA's name of the error. */
+TESUP_API int tesup_mem_register_gpu(struct tesup_session *session, void *pointer, uint64_t length,
+                                     uint32_t access, tesup_region_t *region);
 /** @brief Revoke, drain and free a region. On return no byte can be read or land any more.
- *  For regions of tesup_mem_register() and tesup_mem_register_fd().
+ *  For regions of tesup_mem_register(), tesup_mem_register_fd() and tesup_mem_register_gpu().
  *  @return 0, #TESUP_ERR_GONE for a handle that is not registered, #TESUP_ERR_INVALID for one of
  *  tesup_mem_alloc(), #TESUP_ERR_TIMEOUT: then bytes may still move */
 TESUP_API int tesup_mem_unregister(struct tesup_session *session, tesup_region_t region);

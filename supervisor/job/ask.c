@@ -81,6 +81,20 @@ static void message_about_job(const struct job *job, struct wire_message *messag
     message->fd_count = 1;
 }
 
+static void message_about_region(const struct job_region *region, struct wire_message *message)
+{
+    if (region->gpu != NULL) {
+        uint64_t session = message->header.session;
+
+        wire_message_init(message, WIRE_REGION_ADD_GPU);
+        message->header.session = session;
+        message->body.region_gpu.gpu = *region->gpu;
+    }
+    message->body.region = region->ask;
+    for (; message->fd_count < region->fd_count; message->fd_count++)
+        message->fds[message->fd_count] = region->fds[message->fd_count];
+}
+
 static void message_about_channel(const struct job_channel *channel, uint32_t handle, bool adopt,
                                   struct wire_message *message)
 {
@@ -94,7 +108,6 @@ static void message_about_channel(const struct job_channel *channel, uint32_t ha
 void job_message_build(struct job *job, enum wire_type type, uint32_t handle, bool adopt,
                        struct wire_message *message)
 {
-    const struct job_region *region;
     const struct job_remote *remote;
     void *object = NULL;
 
@@ -105,10 +118,7 @@ void job_message_build(struct job *job, enum wire_type type, uint32_t handle, bo
     } else if (type == WIRE_CHANNEL_ADD) {
         message_about_channel(&job->channels[handle], handle, adopt, message);
     } else if (type == WIRE_REGION_ADD && table_get(&job->regions, handle, &object) == TS_OK) {
-        region = object;
-        message->body.region = region->ask;
-        message->fds[0] = region->fd;
-        message->fd_count = region->fd >= 0 ? 1 : 0;
+        message_about_region(object, message);
     } else if (type == WIRE_REMOTE_OPEN && table_get(&job->remotes, handle, &object) == TS_OK) {
         remote = object;
         message->body.remote = remote->ask;

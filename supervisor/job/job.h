@@ -32,7 +32,8 @@ struct job_channel {
 struct job_region {
     bool live, leaving;
     struct proto_region ask;
-    int fd; /* -1 = private memory */
+    struct proto_gpu *gpu; /* NULL: host memory */
+    int fds[PROTO_GPU_FDS_MAX], fd_count;
 };
 
 struct job_remote {

@@ -100,27 +100,50 @@ static int table_full(const struct table *table)
     return table->used >= table->limit ? TS_ERR_LIMIT : TS_ERR_NO_MEMORY;
 }
 
-int job_region_add(struct job *job, const struct proto_region *ask, int fd, uint32_t *handle)
+static void region_free(struct job_region *region)
+{
+    for (int i = 0; i < region->fd_count; i++)
+        close(region->fds[i]);
+    free(region->gpu);
+    free(region);
+}
+
+static struct job_region *region_new(struct wire_message *message)
 {
     struct job_region *region = calloc(1, sizeof(*region));
 
     if (region == NULL)
-        goto err_close;
-    region->ask = *ask;
-    region->fd = fd;
+        return NULL;
+    region->ask = message->body.region;
+    if (message->header.type == WIRE_REGION_ADD_GPU) {
+        region->gpu = malloc(sizeof(*region->gpu));
+        if (region->gpu == NULL) {
+            region_free(region);
+            return NULL;
+        }
+        *region->gpu = message->body.region_gpu.gpu;
+    }
+    while (region->fd_count < message->fd_count) {
+        region->fds[region->fd_count] = wire_message_take(message, region->fd_count);
+        region->fd_count++;
+    }
+    return region;
+}
+
+int job_region_add(struct job *job, struct wire_message *message, uint32_t *handle)
+{
+    struct job_region *region = region_new(message);
+
+    if (region == NULL)
+        return TS_ERR_NO_MEMORY;
     *handle = table_add(&job->regions, region);
-    if (*handle == 0)
-        goto err_free;
+    if (*handle == 0) {
+        region_free(region);
+        return table_full(&job->regions);
+    }
     region->ask.handle = *handle;
     publish_job(job);
     return TS_OK;
-
-err_free:
-    free(region);
-err_close:
-    if (fd >= 0)
-        close(fd);
-    return table_full(&job->regions);
 }
 
 int job_region_get(struct job *job, uint32_t handle, struct job_region **region)
@@ -134,13 +157,6 @@ int job_region_get(struct job *job, uint32_t handle, struct job_region **region)
     if (!(*region)->live)
         return TS_ERR_NOT_FOUND;
     return (*region)->leaving ? TS_ERR_GONE : TS_OK;
-}
-
-static void region_free(struct job_region *region)
-{
-    if (region->fd >= 0)
-        close(region->fd);
-    free(region);
 }
 
 void job_region_drop(struct job *job, uint32_t handle)

@@ -11,8 +11,9 @@ int job_channel_add(struct job *job, uint32_t slots, uint32_t *handle, char *tex
 int job_channel_get(struct job *job, uint32_t handle, struct job_channel **channel);
 void job_channel_drop(struct job *job, uint32_t handle);
 
-/* Takes `fd` (-1 for private memory). TS_OK with *handle, TS_ERR_LIMIT or TS_ERR_NO_MEMORY. */
-int job_region_add(struct job *job, const struct proto_region *ask, int fd, uint32_t *handle);
+/* Takes the descriptors of a job's WIRE_REGION_ADD or _GPU. TS_OK with *handle, TS_ERR_LIMIT or
+ * TS_ERR_NO_MEMORY. */
+int job_region_add(struct job *job, struct wire_message *message, uint32_t *handle);
 int job_region_get(struct job *job, uint32_t handle, struct job_region **region);
 void job_region_drop(struct job *job, uint32_t handle);
 

@@ -80,20 +80,31 @@ static void channel_leave(struct job *job, const struct wire_message *message)
     job_ask_send(ask);
 }
 
+/* A GPU's region has a message of its own, and as many descriptors as it offers ways with one. */
+static bool region_fits(const struct wire_message *message)
+{
+    uint32_t kind = message->body.region.kind;
+
+    if ((kind == REGION_KIND_GPU) != (message->header.type == WIRE_REGION_ADD_GPU))
+        return false;
+    if (kind == REGION_KIND_GPU)
+        return (uint32_t)message->fd_count == proto_gpu_fds(&message->body.region_gpu.gpu);
+    return (kind == REGION_KIND_SHARED) == (message->fd_count == 1);
+}
+
 static void region_add(struct job *job, struct wire_message *message)
 {
-    const struct proto_region *region = &message->body.region;
     uint32_t id = message->header.id, handle;
     struct job_ask *ask;
     int rc;
 
-    if ((region->kind == REGION_KIND_SHARED) != (message->fd_count == 1)) {
+    if (!region_fits(message)) {
         job_answer(job, id, TS_ERR_INVALID, 0,
-                   "shared memory comes with its file descriptor, private memory without");
+                   "shared memory comes with its file descriptor, private memory without, a GPU's "
+                   "with one for each way that has one");
         return;
     }
-    rc = job_region_add(job, region, message->fd_count == 1 ? wire_message_take(message, 0) : -1,
-                        &handle);
+    rc = job_region_add(job, message, &handle);
     if (rc != TS_OK) {
         char text[PROTO_TEXT_MAX];
 
@@ -101,7 +112,8 @@ static void region_add(struct job *job, struct wire_message *message)
                  "%u regions are registered, which is limits.regions_per_session",
                  job->regions.used);
         if (rc != TS_ERR_LIMIT)
-            rc = shortage_explain(ENOMEM, "a region", sizeof(*region), text, sizeof(text));
+            rc =
+                shortage_explain(ENOMEM, "a region", sizeof(struct job_region), text, sizeof(text));
         job_answer(job, id, rc, 0, text);
         return;
     }
@@ -263,6 +275,7 @@ void job_request(struct job *job, struct wire_message *message)
         channel_leave(job, message);
         break;
     case WIRE_REGION_ADD:
+    case WIRE_REGION_ADD_GPU:
         region_add(job, message);
         break;
     case WIRE_REGION_DEL:

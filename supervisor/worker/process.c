@@ -84,6 +84,7 @@ static void worker_config_send(struct worker_process *worker)
     config->notify_oob = options->notify_oob_fallback;
     config->rdma = options->rdma;
     snprintf(config->device, sizeof(config->device), "%s", worker->pair->nic);
+    snprintf(config->gpu, sizeof(config->gpu), "%s", worker->pair->gpu);
     snprintf(config->name, sizeof(config->name), "%s", worker->pair->name);
     snprintf(config->address, sizeof(config->address), "%s", supervisor->address);
     snprintf(config->local_socket, sizeof(config->local_socket), "%s", supervisor->paths.socket);

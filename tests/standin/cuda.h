@@ -254,6 +254,7 @@ struct standin_handle {
     struct list node;
     cuda_memory id;
     unsigned int references, mappings;
+    bool imported;
     struct standin_block *memory; /* the memfd, in no list */
     struct cuda_allocation properties;
     size_t size;

@@ -184,6 +184,9 @@ enum cuda_result cuMemMap(cuda_pointer address, size_t size, size_t offset, cuda
     STANDIN_ENTER("cuMemMap");
     handle = handle_check("cuMemMap", id);
     reservation = reservation_find(address, size);
+    /* Whoever imports a handle cannot know its size: that is the driver's to refuse. */
+    if (handle->imported && size > handle->size)
+        return standin_leave(CUDA_INVALID_VALUE);
     if (offset || flags || !size || size > handle->size || address % STANDIN_GRANULARITY ||
         size % STANDIN_GRANULARITY)
         standin_die("cuMemMap: %zu bytes from %zu of a handle of %zu at 0x%llx, flags 0x%llx", size,
@@ -315,6 +318,7 @@ enum cuda_result cuMemImportFromShareableHandle(cuda_memory *out, void *shared,
         goto err_unmap;
     memory->device = device;
     handle = handle_new(memory);
+    handle->imported = true;
     handle->properties.type = CUDA_ALLOCATION_PINNED;
     handle->properties.requestedHandleTypes = (enum cuda_handle_type)trailer.handle_types;
     handle->properties.location.type = CUDA_LOCATION_DEVICE;

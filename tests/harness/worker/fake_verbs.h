@@ -33,6 +33,7 @@ enum fake_call {
     FAKE_CREATE_QP,
     FAKE_MODIFY_QP,
     FAKE_REG_MR,
+    FAKE_REG_DMABUF,
     FAKE_POST_SEND,
     FAKE_POST_RECEIVE,
     FAKE_CALLS

@@ -1,8 +1,12 @@
 /* Memory regions: keys, ranges and rights; and a gate, so that a registration can take long. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/harness/worker/fake_verbs_inside.h"
+#include "tests/standin/dmabuf.h"
 
 struct fake_mr {
     struct ibv_mr mr;
@@ -84,6 +88,30 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 
     fake_require(iova == (uintptr_t)address, "addresses as they are");
     FAKE_LOCKED(mr = mr_make(pd, address, length, access));
+    return mr;
+}
+
+/* Of the stand-in for the CUDA driver (tests/standin/dmabuf.h). */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+                                 int fd, int access)
+{
+    struct fake_nic *nic = fake_nic_of(pd->context);
+    const uint64_t page = 4096;
+    struct standin_dmabuf head;
+    struct ibv_mr *mr = NULL;
+    struct stat facts;
+
+    fake_require(fstat(fd, &facts) == 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+                     memcmp(head.magic, STANDIN_DMABUF_MAGIC, sizeof(head.magic)) == 0,
+                 "a descriptor of a dmabuf");
+    fake_require(length > 0 && offset <= head.size && length <= head.size - offset,
+                 "a range within the dmabuf");
+    fake_require(iova % page == offset % page, "one offset in the page for both");
+    fake_require(head.address + offset == iova, "the job's own address");
+    pthread_mutex_lock(&fake_lock);
+    if (!fake_fails(nic, FAKE_REG_DMABUF))
+        mr = mr_make(pd, (void *)(uintptr_t)iova, length, (unsigned)access);
+    pthread_mutex_unlock(&fake_lock);
     return mr;
 }
 

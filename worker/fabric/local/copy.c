@@ -2,19 +2,13 @@
 
 #include <stdlib.h>
 
+#include "shm/err.h"
 #include "worker/endpoint.h"
-
-struct copy {
-    struct list link;
-    struct transfer *transfer;
-    const struct memory *remote;
-    uint64_t offset;
-    struct region *owner;
-};
 
 void copy_queue_init(struct copy_queue *queue, uint32_t slice)
 {
     list_init(&queue->copies);
+    list_init(&queue->resting);
     queue->slice = slice;
 }
 
@@ -37,6 +31,7 @@ static int copy_slice(struct transfer *transfer, const struct memory *remote, ui
 static void copy_free(struct copy *copy)
 {
     list_remove(&copy->link);
+    copy_gpu_fini(copy);
     if (copy->owner != NULL)
         region_release(copy->owner);
     free(copy);
@@ -56,6 +51,11 @@ void copy_forget(struct transfer *transfer)
     transfer->progress = NULL;
 }
 
+static bool copy_is_of_gpu(const struct transfer *transfer, const struct memory *remote)
+{
+    return transfer->local->memory.gpu != NULL || remote->gpu != NULL;
+}
+
 void copy_post(struct copy_queue *queue, struct transfer *transfer, const struct memory *remote,
                uint64_t offset, struct region *owner)
 {
@@ -63,7 +63,8 @@ void copy_post(struct copy_queue *queue, struct transfer *transfer, const struct
     int rc;
 
     transfer->started = true;
-    if (transfer->length <= queue->slice && list_empty(&queue->copies)) {
+    if (transfer->length <= queue->slice && list_empty(&queue->copies) &&
+        !copy_is_of_gpu(transfer, remote)) {
         rc = copy_slice(transfer, remote, offset, transfer->length);
         if (owner != NULL)
             region_release(owner);
@@ -78,54 +79,74 @@ void copy_post(struct copy_queue *queue, struct transfer *transfer, const struct
         return;
     }
     *copy = (struct copy){.transfer = transfer, .remote = remote, .offset = offset, .owner = owner};
+    copy_gpu_init(queue, copy);
     transfer->progress = copy;
     list_append(&queue->copies, &copy->link);
 }
 
+/* The next slice, or what a GPU can begin. Returns how much was done. */
+static int copy_step(struct copy_queue *queue, struct copy *copy, int *status)
+{
+    struct transfer *transfer = copy->transfer;
+    uint64_t left = transfer->length - transfer->moved;
+
+    *status = TS_OK;
+    if (copy_is_of_gpu(transfer, copy->remote))
+        return copy_gpu_work(copy, status);
+    *status =
+        copy_slice(transfer, copy->remote, copy->offset, left < queue->slice ? left : queue->slice);
+    return 1;
+}
+
 int copy_do_work(struct copy_queue *queue)
 {
-    int done = 0;
+    int done = 0, rc;
 
     list_each (node, following, &queue->copies) {
         struct copy *copy = list_entry(node, struct copy, link);
-        struct transfer *transfer = copy->transfer;
-        uint64_t left = transfer->length - transfer->moved;
-        int rc = copy_slice(transfer, copy->remote, copy->offset,
-                            left < queue->slice ? left : queue->slice);
 
-        done++;
-        if (rc != TS_OK || transfer->moved == transfer->length) {
-            copy_end(transfer, rc);
+        done += copy_step(queue, copy, &rc);
+        if (rc != TS_OK || copy->transfer->moved == copy->transfer->length) {
+            copy_end(copy->transfer, rc);
             break; /* its completion may have changed the list: the rest has its turn next */
         }
     }
     return done;
 }
 
+static struct copy *copy_find(const struct list *copies, const struct memory *remote)
+{
+    list_each (node, following, copies) {
+        struct copy *copy = list_entry(node, struct copy, link);
+
+        if (copy->remote == remote)
+            return copy;
+    }
+    return NULL;
+}
+
 void copy_revoke(struct copy_queue *queue, const struct memory *remote, int status)
 {
-    bool again = true;
+    struct copy *copy;
 
-    while (again) {
-        again = false;
-        list_each (node, following, &queue->copies) {
-            struct copy *copy = list_entry(node, struct copy, link);
+    /* An end may change the lists under us. */
+    while ((copy = copy_find(&queue->copies, remote)) != NULL ||
+           (copy = copy_find(&queue->resting, remote)) != NULL)
+        copy_end(copy->transfer, status);
+}
 
-            if (copy->remote != remote)
-                continue;
-            copy_end(copy->transfer, status);
-            again = true; /* the list may have changed under us */
-            break;
-        }
+static void copies_free(struct list *copies)
+{
+    while (!list_empty(copies)) {
+        struct copy *copy = list_entry(copies->next, struct copy, link);
+
+        copy->transfer->progress = NULL;
+        copy_free(copy);
     }
 }
 
 void copy_queue_fini(struct copy_queue *queue)
 {
-    while (!list_empty(&queue->copies)) {
-        struct copy *copy = list_entry(queue->copies.next, struct copy, link);
-
-        copy->transfer->progress = NULL;
-        copy_free(copy);
-    }
+    copies_free(&queue->copies);
+    copies_free(&queue->resting);
 }

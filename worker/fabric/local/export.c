@@ -6,6 +6,7 @@
 #include "shm/err.h"
 #include "worker/endpoint.h"
 #include "worker/fabric/local/local.h"
+#include "worker/gpu/mapping.h"
 #include "worker/inbound.h"
 
 struct local_export {
@@ -22,7 +23,8 @@ static int export_refuse(struct local_link *local, uint32_t import, int status)
     return local_send(&local->link, &frame, NULL, 0, NULL, 0);
 }
 
-/* A descriptor of an address space opens all of it, so it goes only where the kernel would let them
+/* A descriptor of an address space opens all of it, and a handle of a GPU's memory all of its
+ * allocation, so it goes only where the kernel would let them
  * in anyway: to a process of our own user, or of root (ptrace(2), access mode checking). */
 static bool export_may_see_process(const struct local_link *local)
 {
@@ -33,23 +35,38 @@ static bool export_may_see_process(const struct local_link *local)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
+static void export_message(const struct region *region, struct wire_message *message)
+{
+    const struct memory *memory = &region->memory;
+    uint32_t kind = memory->gpu != NULL   ? REGION_KIND_GPU
+                    : memory->map != NULL ? REGION_KIND_SHARED
+                                          : REGION_KIND_PRIVATE;
+
+    wire_message_init(message, memory->gpu != NULL ? WIRE_REGION_ADD_GPU : WIRE_REGION_ADD);
+    message->body.region = (struct proto_region){.handle = region->handle,
+                                                 .kind = kind,
+                                                 .access = region->access,
+                                                 .base = memory->base,
+                                                 .offset = memory->fd_offset,
+                                                 .length = memory->length};
+    if (memory->gpu == NULL) {
+        message->fds[0] = memory->map != NULL ? memory->fd : memory->mem_fd;
+        message->fd_count = 1;
+        return;
+    }
+    message->body.region_gpu.gpu = memory->gpu->ask;
+    for (; message->fd_count < memory->gpu->fd_count; message->fd_count++)
+        message->fds[message->fd_count] = memory->gpu->fds[message->fd_count];
+}
+
 static int export_send(struct local_link *local, const struct region *region, uint32_t import)
 {
     struct wire_message message;
-    const struct memory *memory = &region->memory;
 
-    wire_message_init(&message, WIRE_REGION_ADD);
-    message.header.session = import;
-    message.body.region = (struct proto_region){.handle = region->handle,
-                                                .access = region->access,
-                                                .base = memory->base,
-                                                .offset = memory->fd_offset,
-                                                .length = memory->length};
-    if (memory->map == NULL && !export_may_see_process(local))
+    if (region->memory.map == NULL && !export_may_see_process(local))
         return TS_ERR_UNSUPPORTED;
-    message.body.region.kind = memory->map != NULL ? REGION_KIND_SHARED : REGION_KIND_PRIVATE;
-    message.fds[0] = memory->map != NULL ? memory->fd : memory->mem_fd;
-    message.fd_count = 1;
+    export_message(region, &message);
+    message.header.session = import;
     return wire_send(local->socket.fd, &message);
 }
 

@@ -2,6 +2,7 @@
 #include "shm/err.h"
 #include "worker/endpoint.h"
 #include "worker/fabric/local/local.h"
+#include "worker/gpu/mapping.h"
 
 struct local_import {
     struct import import;
@@ -59,26 +60,55 @@ void local_forget(struct link *link, struct transfer *transfer)
     imports_unwait(&local_of(link)->imports, transfer);
 }
 
+static int import_map_gpu(struct local_import *import, struct worker *worker,
+                          struct wire_message *message, char *text, size_t text_size)
+{
+    const struct proto_region_gpu *region = &message->body.region_gpu;
+    int fds[PROTO_GPU_FDS_MAX] = {-1, -1}, count = message->fd_count;
+    struct gpu_mapping *mapping;
+    int rc;
+
+    for (int i = 0; i < count; i++)
+        fds[i] = wire_message_take(message, i);
+    rc = gpu_mapping_open(worker, region, fds, count, GPU_OWNER_PEER, &mapping, text, text_size);
+    if (rc == TS_OK)
+        memory_take_gpu(&import->memory, mapping, region->region.base);
+    return rc;
+}
+
+static int import_map(struct local_import *import, struct worker *worker,
+                      struct wire_message *message, char *text, size_t text_size)
+{
+    const struct proto_region *region = &message->body.region;
+
+    if (message->header.type == WIRE_REGION_ADD_GPU)
+        return import_map_gpu(import, worker, message, text, text_size);
+    if (message->fd_count != 1)
+        return TS_ERR_PROTOCOL;
+    if (region->kind == REGION_KIND_SHARED)
+        return memory_map(&import->memory, wire_message_take(message, 0), region->offset,
+                          region->length, text, text_size);
+    if (region->kind == REGION_KIND_PRIVATE)
+        return memory_adopt(&import->memory, wire_message_take(message, 0), region->base,
+                            region->length, text, text_size);
+    return TS_ERR_PROTOCOL;
+}
+
 int local_on_exported(struct local_link *local, struct wire_message *message)
 {
     const struct proto_region *region = &message->body.region;
     struct worker *worker = local->link.endpoint->worker;
     struct import *import;
-    char text[PROTO_TEXT_MAX];
+    char text[PROTO_TEXT_MAX] = "";
     int rc = imports_get(&local->imports, (uint32_t)message->header.session, &import);
 
     if (rc != TS_OK || import == NULL)
         return rc;
-    if (import->ready || message->fd_count != 1)
+    if (import->ready)
         return TS_ERR_PROTOCOL;
-    if (region->kind == REGION_KIND_SHARED)
-        rc = memory_map(&import_of(import)->memory, wire_message_take(message, 0), region->offset,
-                        region->length, text, sizeof(text));
-    else if (region->kind == REGION_KIND_PRIVATE)
-        rc = memory_adopt(&import_of(import)->memory, wire_message_take(message, 0), region->base,
-                          region->length, text, sizeof(text));
-    else
-        return TS_ERR_PROTOCOL;
+    rc = import_map(import_of(import), worker, message, text, sizeof(text));
+    if (rc == TS_ERR_PROTOCOL)
+        return rc;
     if (rc == TS_ERR_INVALID)
         rc = TS_ERR_FAULT; /* it is smaller than it was at registration: nothing that our job did */
     import->ready = rc == TS_OK;

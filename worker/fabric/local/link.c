@@ -207,6 +207,7 @@ static int local_on_message(struct local_link *local, struct wire_message *messa
         endpoint_handle(local->link.endpoint, ENDPOINT_EVENT_LINKED, TS_OK, "");
         return TS_OK;
     case WIRE_REGION_ADD:
+    case WIRE_REGION_ADD_GPU:
         return local_on_exported(local, message);
     default:
         return TS_ERR_PROTOCOL;

@@ -53,6 +53,7 @@ extern const struct import_ops local_import_ops;
 void local_post(struct link *link, struct transfer *transfer);
 void local_cancel(struct link *link, struct transfer *transfer);
 void local_forget(struct link *link, struct transfer *transfer);
+/* WIRE_REGION_ADD or WIRE_REGION_ADD_GPU */
 int local_on_exported(struct local_link *local, struct wire_message *message);
 int local_on_refused(struct local_link *local, const struct frame *frame);
 int local_on_revoke(struct local_link *local, const struct frame *frame);

@@ -116,6 +116,11 @@ int tcp_post_data_begin(struct tcp_link *tcp, const struct frame *frame)
     return TS_OK;
 }
 
+static void data_done(struct transfer *transfer)
+{
+    transfer_on_done(transfer, transfer->fault, transfer->fault == TS_OK ? transfer->moved : 0);
+}
+
 int tcp_post_data_end(struct tcp_link *tcp, const struct frame *frame)
 {
     struct transfer *transfer;
@@ -126,12 +131,21 @@ int tcp_post_data_end(struct tcp_link *tcp, const struct frame *frame)
     transfer->moved += frame->length;
     if (tcp->target_status != TS_OK && transfer->fault == TS_OK)
         transfer->fault = tcp->target_status;
-    if ((frame->flags & FRAME_FLAG_LAST) != 0) {
-        if (transfer->moved != transfer->length)
-            return TS_ERR_PROTOCOL;
-        transfer_on_done(transfer, transfer->fault, transfer->fault == TS_OK ? transfer->moved : 0);
-    }
+    if ((frame->flags & FRAME_FLAG_LAST) == 0)
+        return TS_OK;
+    if (transfer->moved != transfer->length)
+        return TS_ERR_PROTOCOL;
+    if (!tcp_gpu_defer(tcp, frame, TS_OK))
+        data_done(transfer);
     return TS_OK;
+}
+
+void tcp_post_data_ended(struct tcp_link *tcp, const struct frame *frame)
+{
+    void *object;
+
+    if (table_get(&tcp->link.endpoint->wire, frame->request, &object) == TS_OK)
+        data_done(object);
 }
 
 int tcp_post_result(struct tcp_link *tcp, const struct frame *frame)
@@ -154,12 +168,9 @@ int tcp_post_result(struct tcp_link *tcp, const struct frame *frame)
     return TS_OK;
 }
 
-/* The region goes: READs that are being answered from it end, slices that come in are dropped. */
-static void tcp_revoke(struct link *link, struct region *region)
+static void revoke_streams(struct tcp_link *tcp, struct list *streams, const struct region *region)
 {
-    struct tcp_link *tcp = tcp_of(link);
-
-    list_each (node, following, &tcp->streams) {
+    list_each (node, following, streams) {
         struct tcp_stream *stream = list_entry(node, struct tcp_stream, link);
 
         if (stream->region == region && stream->transfer == NULL) {
@@ -167,6 +178,15 @@ static void tcp_revoke(struct link *link, struct region *region)
             tcp_stream_free(tcp, stream);
         }
     }
+}
+
+/* The region goes: READs that are being answered from it end, slices that come in are dropped. */
+static void tcp_revoke(struct link *link, struct region *region)
+{
+    struct tcp_link *tcp = tcp_of(link);
+
+    revoke_streams(tcp, &tcp->streams, region);
+    revoke_streams(tcp, &tcp->resting, region);
     if (tcp->target == region) {
         tcp->target = NULL;
         tcp->target_status = TS_ERR_GONE;
@@ -183,6 +203,9 @@ static void tcp_close(struct link *link)
     tcp_rx_fini(tcp);
     tcp_serve_fini(tcp);
     tcp_tx_fini(tcp);
+    list_remove(&tcp->tx_waiter.link);
+    list_remove(&tcp->rx_waiter.link);
+    list_remove(&tcp->link.busy);
     free(tcp);
 }
 
@@ -209,6 +232,10 @@ struct link *tcp_link_open(struct endpoint *endpoint, int socket)
     list_init(&tcp->control);
     list_init(&tcp->streams);
     list_init(&tcp->sending);
+    list_init(&tcp->resting);
+    list_init(&tcp->landing);
+    list_init(&tcp->ends);
+    tcp_gpu_waiters_init(tcp);
     table_init(&tcp->writes, TABLE_SLOTS_MAX);
     tcp->source = (struct source){.fd = socket, .ready = tcp_on_ready};
     if (reactor_watch(&endpoint->worker->reactor, &tcp->source, EPOLLIN | EPOLLRDHUP) < 0)

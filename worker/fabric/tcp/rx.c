@@ -9,9 +9,11 @@
 
 #define RX_TURN (1024u * 1024u) /* bytes taken from one link before others have their turn */
 
-static void rx_broken(struct tcp_link *tcp, const char *why)
+static void rx_broken(struct tcp_link *tcp, int rc)
 {
-    link_on_lost(&tcp->link, TS_ERR_PROTOCOL, why);
+    link_on_lost(&tcp->link, TS_ERR_PROTOCOL,
+                 rc == TS_ERR_PROTOCOL ? "the peer sent a frame that makes no sense"
+                                       : err_name(rc));
 }
 
 static void target_release(struct tcp_link *tcp)
@@ -21,27 +23,30 @@ static void target_release(struct tcp_link *tcp)
     tcp->target = NULL;
 }
 
-static void target_fault(struct tcp_link *tcp, int status)
+void tcp_target_fault(struct tcp_link *tcp, int status)
 {
     if (tcp->target_status == TS_OK)
         tcp->target_status = (int16_t)status;
     target_release(tcp); /* the rest of the slice is thrown away */
 }
 
-/* `size` bytes of the slice lie in a buffer of ours. */
-static void target_store(struct tcp_link *tcp, const uint8_t *bytes, size_t size)
+/* `size` bytes of the slice lie in a buffer of ours. False: they must wait (GPU memory). */
+static bool target_store(struct tcp_link *tcp, const uint8_t *bytes, size_t size)
 {
     int rc;
 
     if (tcp->target != NULL && tcp->target->revoked)
-        target_fault(tcp, TS_ERR_GONE);
+        tcp_target_fault(tcp, TS_ERR_GONE);
+    if (tcp->target != NULL && tcp->target->memory.gpu != NULL)
+        return tcp_gpu_store(tcp, bytes, size);
     if (tcp->target != NULL) {
         rc = memory_store(&tcp->target->memory, tcp->target_offset, bytes, size);
         if (rc != TS_OK)
-            target_fault(tcp, rc);
+            tcp_target_fault(tcp, rc);
     }
     tcp->target_offset += size;
     tcp->target_left -= (uint32_t)size;
+    return true;
 }
 
 /* ---- frames ---- */
@@ -138,8 +143,8 @@ static int buffer_consume(struct tcp_link *tcp)
         } else if (frame_is_bulk(&tcp->frame)) {
             size_t take = have < tcp->target_left ? have : tcp->target_left;
 
-            if (take > 0)
-                target_store(tcp, tcp->in + tcp->in_at, take);
+            if (take > 0 && !target_store(tcp, tcp->in + tcp->in_at, take))
+                break;
             tcp->in_at += take;
             if (tcp->target_left > 0)
                 break;
@@ -147,6 +152,10 @@ static int buffer_consume(struct tcp_link *tcp)
         } else {
             if (have == 0 && tcp->frame.length > tcp->small_have)
                 break;
+            if (!list_empty(&tcp->landing)) {
+                tcp_gpu_hold(tcp); /* it may say that bytes are there */
+                break;
+            }
             rc = small_collect(tcp);
         }
     }
@@ -176,6 +185,8 @@ static ssize_t rx_bulk(struct tcp_link *tcp, size_t *asked)
     size_t here;
     ssize_t got;
 
+    if (tcp->target != NULL && tcp->target->memory.gpu != NULL && !tcp->target->revoked)
+        return tcp_gpu_receive(tcp, asked);
     if (!direct && !rx_make_stage(tcp)) {
         errno = ENOMEM;
         return -1;
@@ -189,7 +200,8 @@ static ssize_t rx_bulk(struct tcp_link *tcp, size_t *asked)
     *asked = room == tcp->target_left ? room + TCP_IN_BEHIND : room;
     got = readv(tcp->source.fd, parts, room == tcp->target_left ? 2 : 1);
     if (got < 0 && errno == EFAULT) {
-        target_fault(tcp, TS_ERR_FAULT); /* nothing was consumed: read it again, to throw it away */
+        tcp_target_fault(tcp,
+                         TS_ERR_FAULT); /* nothing was consumed: read it again, to throw it away */
         errno = EINTR;
     }
     if (got <= 0)
@@ -230,7 +242,8 @@ static void rx_do_work(struct tcp_link *tcp)
 {
     size_t taken = 0, asked = 0;
 
-    while (taken < RX_TURN && tcp->link.endpoint->lost_status == TS_OK && !tcp->paused) {
+    while (taken < RX_TURN && tcp->link.endpoint->lost_status == TS_OK && !tcp->paused &&
+           !tcp->held) {
         ssize_t got = rx_some(tcp, &asked);
         int rc;
 
@@ -247,14 +260,34 @@ static void rx_do_work(struct tcp_link *tcp)
         endpoint_moved(tcp->link.endpoint, 0, (uint64_t)got);
         rc = buffer_consume(tcp);
         if (rc != TS_OK) {
-            rx_broken(tcp, rc == TS_ERR_PROTOCOL ? "the peer sent a frame that makes no sense"
-                                                 : err_name(rc));
+            rx_broken(tcp, rc);
             return;
         }
         rx_pause_if_full(tcp);
         if ((size_t)got < asked)
             return; /* the socket was empty: epoll tells of what comes later */
     }
+}
+
+void tcp_resume(struct tcp_link *tcp)
+{
+    int rc;
+
+    if (tcp->link.endpoint->lost_status != TS_OK)
+        return;
+    tcp->held = false;
+    rc = buffer_consume(tcp);
+    if (rc != TS_OK) {
+        rx_broken(tcp, rc);
+        return;
+    }
+    if (tcp->held)
+        return;
+    if (tcp->muted) {
+        tcp->muted = false;
+        tcp_watch(tcp);
+    }
+    rx_do_work(tcp);
 }
 
 void tcp_on_ready(struct source *source, uint32_t events)
@@ -268,7 +301,10 @@ void tcp_on_ready(struct source *source, uint32_t events)
         tcp_watch(tcp);
         link_wake(&tcp->link);
     }
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) {
+    if (tcp->held && !tcp->muted) {
+        tcp->muted = true; /* else it would tell again and again */
+        tcp_watch(tcp);
+    } else if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) {
         if (tcp->paused && (events & (EPOLLHUP | EPOLLERR)) != 0)
             link_on_lost(&tcp->link, TS_ERR_UNREACHABLE, "the connection broke");
         else
@@ -278,6 +314,7 @@ void tcp_on_ready(struct source *source, uint32_t events)
 
 void tcp_rx_fini(struct tcp_link *tcp)
 {
+    tcp_gpu_rx_fini(tcp);
     target_release(tcp);
     free(tcp->small);
     free(tcp->stage);

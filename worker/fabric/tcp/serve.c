@@ -112,15 +112,12 @@ static struct tcp_write *write_add(struct tcp_link *tcp, uint32_t request)
 int tcp_serve_cancel(struct tcp_link *tcp, const struct frame *frame)
 {
     struct tcp_write *write = write_find(tcp, frame->request);
+    struct tcp_stream *stream = tcp_stream_find(tcp, FRAME_DATA, frame->request);
 
-    list_each (node, following, &tcp->streams) {
-        struct tcp_stream *stream = list_entry(node, struct tcp_stream, link);
-
-        if (stream->frame.type == FRAME_DATA && stream->frame.request == frame->request) {
-            tcp_send_result(tcp, frame->request, TS_ERR_CANCELLED, stream->queued);
-            tcp_stream_free(tcp, stream);
-            return TS_OK;
-        }
+    if (stream != NULL) {
+        tcp_send_result(tcp, frame->request, TS_ERR_CANCELLED, stream->queued);
+        tcp_stream_free(tcp, stream);
+        return TS_OK;
     }
     if (write != NULL && !write->ended) {
         tcp_send_result(tcp, frame->request, TS_ERR_CANCELLED, write->bytes);
@@ -151,9 +148,15 @@ int tcp_serve_write_begin(struct tcp_link *tcp, const struct frame *frame)
 
 int tcp_serve_write_end(struct tcp_link *tcp, const struct frame *frame)
 {
+    if (tcp_gpu_defer(tcp, frame, tcp->target_status))
+        return TS_OK;
+    return tcp_serve_write_ended(tcp, frame, tcp->target_status);
+}
+
+int tcp_serve_write_ended(struct tcp_link *tcp, const struct frame *frame, int16_t status)
+{
     struct tcp_write *write = tcp->writes.used > 0 ? write_find(tcp, frame->request) : NULL;
     bool last = (frame->flags & FRAME_FLAG_LAST) != 0;
-    int16_t status = tcp->target_status;
     uint64_t bytes = status == TS_OK ? frame->length : 0;
 
     if (write == NULL && last && status == TS_OK) {

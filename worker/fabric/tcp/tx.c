@@ -17,10 +17,12 @@ static void item_free(struct tcp_item *item)
     list_remove(&item->link);
     if (item->region != NULL)
         region_release(item->region);
+    if (item->copy != NULL)
+        tcp_gpu_sent(item->copy);
     free(item);
 }
 
-static struct tcp_item *item_new(const struct frame *frame, size_t copied)
+struct tcp_item *tcp_item_new(const struct frame *frame, size_t copied)
 {
     struct tcp_item *item = malloc(sizeof(*item) + copied);
 
@@ -36,7 +38,7 @@ int tcp_send_frame(struct link *link, const struct frame *frame, const void *par
                    const void *part2, size_t size2)
 {
     struct tcp_link *tcp = tcp_of(link);
-    struct tcp_item *item = item_new(frame, size1 + size2);
+    struct tcp_item *item = tcp_item_new(frame, size1 + size2);
 
     if (item == NULL)
         return TS_ERR_NO_MEMORY;
@@ -58,14 +60,33 @@ struct tcp_stream *tcp_stream_add(struct tcp_link *tcp, struct region *region, u
 
     if (stream == NULL)
         return NULL;
-    *stream =
-        (struct tcp_stream){.region = region, .start = start, .length = length, .frame = *frame};
+    *stream = (struct tcp_stream){
+        .region = region, .start = start, .length = length, .frame = *frame, .tcp = tcp};
+    list_init(&stream->copies);
     region->references++; /* released by tcp_stream_free */
     if (frame->type == FRAME_DATA)
         tcp->answering++;
     list_append(&tcp->streams, &stream->link);
     link_wake(&tcp->link);
     return stream;
+}
+
+static struct tcp_stream *stream_find(const struct list *streams, uint8_t type, uint32_t request)
+{
+    list_each (node, following, streams) {
+        struct tcp_stream *stream = list_entry(node, struct tcp_stream, link);
+
+        if (stream->frame.type == type && stream->frame.request == request)
+            return stream;
+    }
+    return NULL;
+}
+
+struct tcp_stream *tcp_stream_find(const struct tcp_link *tcp, uint8_t type, uint32_t request)
+{
+    struct tcp_stream *stream = stream_find(&tcp->streams, type, request);
+
+    return stream != NULL ? stream : stream_find(&tcp->resting, type, request);
 }
 
 void tcp_stream_free(struct tcp_link *tcp, struct tcp_stream *stream)
@@ -75,12 +96,14 @@ void tcp_stream_free(struct tcp_link *tcp, struct tcp_stream *stream)
         tcp->answering--;
     if (stream->transfer != NULL)
         stream->transfer->progress = NULL;
+    if (stream->flying > 0)
+        tcp_gpu_forget(stream);
     region_release(stream->region);
     free(stream);
 }
 
 /* The transfer cannot go on: its memory is gone. The peer is told to forget it. */
-static void stream_fault(struct tcp_link *tcp, struct tcp_stream *stream, int status)
+void tcp_stream_fault(struct tcp_link *tcp, struct tcp_stream *stream, int status)
 {
     struct frame cancel = {.type = FRAME_CANCEL, .request = stream->frame.request};
 
@@ -106,7 +129,7 @@ static struct tcp_item *stream_slice(struct tcp_stream *stream, uint32_t length,
     uint64_t at = stream->start + stream->queued;
     bool last = stream->queued + length == stream->length;
     bool copied = memory->map == NULL || (last && !memory->sealed);
-    struct tcp_item *item = item_new(&stream->frame, copied ? length : 0);
+    struct tcp_item *item = tcp_item_new(&stream->frame, copied ? length : 0);
 
     *status = TS_ERR_NO_MEMORY;
     if (item == NULL)
@@ -126,6 +149,26 @@ static struct tcp_item *stream_slice(struct tcp_stream *stream, uint32_t length,
     return item;
 }
 
+void tcp_stream_on_queued(struct tcp_link *tcp, struct tcp_stream *stream, struct tcp_item *item)
+{
+    struct transfer *transfer = stream->transfer;
+    uint32_t length = item->frame.length;
+
+    list_append(&tcp->sending, &item->link);
+    tcp->sending_bytes += item_size(item);
+    stream->queued += length;
+    stream->frame.offset += length;
+    if (transfer != NULL) {
+        transfer->started = true;
+        transfer->moved = stream->queued;
+    }
+    if (stream->queued < stream->length)
+        return;
+    tcp_stream_free(tcp, stream);
+    if (transfer != NULL)
+        transfer_on_posted(transfer); /* what is sent now comes behind the last slice */
+}
+
 /* Queues one slice of the first stream, which then waits behind the others. */
 static void stream_queue_slice(struct tcp_link *tcp)
 {
@@ -133,31 +176,22 @@ static void stream_queue_slice(struct tcp_link *tcp)
     uint64_t left = stream->length - stream->queued;
     uint32_t most = tcp->link.endpoint->worker->config.slice_bytes;
     uint32_t length = left < most ? (uint32_t)left : most;
-    struct transfer *transfer = stream->transfer;
     struct tcp_item *item;
     int status = TS_ERR_GONE;
 
+    if (stream->region->memory.gpu != NULL) {
+        tcp_gpu_stage(tcp, stream);
+        return;
+    }
     item = stream->region->revoked ? NULL : stream_slice(stream, length, &status);
     if (item == NULL) {
-        stream_fault(tcp, stream, status);
+        tcp_stream_fault(tcp, stream, status);
         return;
     }
-    list_append(&tcp->sending, &item->link);
-    tcp->sending_bytes += item_size(item);
-    stream->queued += length;
-    stream->frame.offset += length;
     list_remove(&stream->link);
-    if (transfer != NULL) {
-        transfer->started = true;
-        transfer->moved = stream->queued;
-    }
-    if (stream->queued < stream->length) {
+    if (length < left)
         list_append(&tcp->streams, &stream->link);
-        return;
-    }
-    tcp_stream_free(tcp, stream);
-    if (transfer != NULL)
-        transfer_on_posted(transfer); /* what is sent now comes behind the last slice */
+    tcp_stream_on_queued(tcp, stream, item);
 }
 
 /* Chooses what goes next: all control frames, then slices in turn, up to one slice's worth. */
@@ -237,6 +271,8 @@ static void tcp_spoil_bound(struct list *items, uint32_t wire)
 /* Of a transfer that failed no more is sent: neither what is chosen already nor what would be. */
 static void tcp_drop_rest(struct tcp_link *tcp, const struct frame *failed)
 {
+    struct tcp_stream *stream;
+
     list_each (node, following, &tcp->sending) {
         struct tcp_item *item = list_entry(node, struct tcp_item, link);
 
@@ -246,12 +282,9 @@ static void tcp_drop_rest(struct tcp_link *tcp, const struct frame *failed)
         tcp->sending_bytes -= item_size(item);
         item_free(item);
     }
-    list_each (other, next, &tcp->streams) {
-        struct tcp_stream *stream = list_entry(other, struct tcp_stream, link);
-
-        if (stream->frame.type == failed->type && stream->frame.request == failed->request)
-            tcp_stream_free(tcp, stream);
-    }
+    stream = tcp_stream_find(tcp, failed->type, failed->request);
+    if (stream != NULL)
+        tcp_stream_free(tcp, stream);
 }
 
 /* A WRITE of ours is taken back, a READ that we answer is said to have failed.  `unsent`: nothing
@@ -290,7 +323,7 @@ static void tcp_patch_fault(struct tcp_link *tcp)
     bool unsent = item->sent == 0;
 
     if (!unsent) {
-        filler = item_new(&item->frame, item->frame.length);
+        filler = tcp_item_new(&item->frame, item->frame.length);
         if (filler == NULL) {
             link_on_lost(&tcp->link, TS_ERR_NO_MEMORY, "no memory to complete a frame");
             return;
@@ -306,9 +339,9 @@ static void tcp_patch_fault(struct tcp_link *tcp)
 
 void tcp_watch(struct tcp_link *tcp)
 {
-    uint32_t events = EPOLLRDHUP;
+    uint32_t events = tcp->muted ? 0 : EPOLLRDHUP;
 
-    if (!tcp->paused)
+    if (!tcp->paused && !tcp->muted)
         events |= EPOLLIN;
     if (tcp->blocked)
         events |= EPOLLOUT;
@@ -323,6 +356,8 @@ int tcp_do_work(struct link *link)
     struct msghdr message = {.msg_iov = parts};
     ssize_t sent;
 
+    if (tcp->held)
+        tcp_resume(tcp);
     if (link->endpoint->lost_status != TS_OK || tcp->blocked)
         return 0;
     tcp_fill(tcp);
@@ -366,4 +401,6 @@ void tcp_tx_fini(struct tcp_link *tcp)
         item_free(list_entry(tcp->control.next, struct tcp_item, link));
     while (!list_empty(&tcp->streams))
         tcp_stream_free(tcp, list_entry(tcp->streams.next, struct tcp_stream, link));
+    while (!list_empty(&tcp->resting))
+        tcp_stream_free(tcp, list_entry(tcp->resting.next, struct tcp_stream, link));
 }

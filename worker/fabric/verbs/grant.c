@@ -23,7 +23,7 @@ int verbs_region_grant(const struct region *region, struct proto_grant *grant, i
 {
     const struct verbs_nic *nic = region->worker->verbs;
 
-    if (nic == NULL || region->memory.map != NULL || nic->driver == UVERBS_DRIVER_NONE) {
+    if (nic == NULL || !memory_is_private(&region->memory) || nic->driver == UVERBS_DRIVER_NONE) {
         snprintf(text, text_size,
                  "this worker has no device that private memory could be "
                  "registered with");
@@ -69,7 +69,7 @@ int verbs_region_keys(struct region *region, const struct proto_keys *keys, char
     struct verbs_mr *mr;
 
     snprintf(text, text_size, "these keys do not fit the region");
-    if (nic == NULL || region->memory.map != NULL ||
+    if (nic == NULL || !memory_is_private(&region->memory) ||
         (region->session->trusted & PROTO_TRUST_DEVICE) == 0)
         return TS_ERR_DENIED;
     if (keys->error != 0)

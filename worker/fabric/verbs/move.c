@@ -5,6 +5,7 @@
 #include "shm/err.h"
 #include "worker/fabric/verbs/link.h"
 #include "worker/fabric/verbs/mr.h"
+#include "worker/gpu/device.h"
 #include "worker/region.h"
 
 static void move_free(struct verbs_move *move)
@@ -190,6 +191,13 @@ static void move_settle(struct verbs_move *move)
         move_end(move, move->fault);
 }
 
+/* What was read into a GPU: by all that is launched from here on? */
+static bool move_is_seen(const struct verbs_move *move)
+{
+    return !move->read || move->region->memory.gpu == NULL ||
+           gpu_flush(move->owner->nic->worker->gpu);
+}
+
 void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status)
 {
     move->flying--;
@@ -206,7 +214,7 @@ void verbs_move_on_done(struct verbs_move *move, uint64_t length, int status)
     if (move->fault != TS_OK)
         move_settle(move);
     else if (move->retired == move->length)
-        move_end(move, TS_OK);
+        move_end(move, move_is_seen(move) ? TS_OK : TS_ERR_UNCERTAIN);
     else if (move->stopped != TS_OK)
         move_end(move, move->stopped);
 }

@@ -14,6 +14,7 @@
 #include "worker/control.h"
 #include "worker/fabric/verbs/link.h"
 #include "worker/fabric/verbs/registrar.h"
+#include "worker/gpu/mapping.h"
 
 #define MR_INLINE (4u * 1024u * 1024u) /* up to here the loop registers by itself: some ms */
 
@@ -30,7 +31,7 @@ unsigned verbs_mr_access(const struct region *region)
     return access;
 }
 
-static void mr_free(struct verbs_mr *mr)
+void verbs_mr_free(struct verbs_mr *mr)
 {
     struct counters_worker_stats *stats = mr->nic->worker->stats;
 
@@ -44,6 +45,10 @@ static void mr_free(struct verbs_mr *mr)
         atomic_count(&stats->pinned_bytes, (uint64_t)-mr->length);
     if (mr->mapping != NULL)
         munmap(mr->mapping, mr->mapping_size);
+    if (mr->gpu != NULL) {
+        mr->gpu->device->by_nic--;
+        gpu_mapping_release(mr->gpu);
+    }
     list_remove(&mr->member);
     free(mr->pieces);
     free(mr->handles);
@@ -100,7 +105,7 @@ struct verbs_mr *verbs_mr_new(struct verbs_nic *nic, const struct region *region
     mr->lkeys = calloc(count, sizeof(uint32_t));
     mr->rkeys = calloc(count, sizeof(uint32_t));
     if (mr->lkeys == NULL || mr->rkeys == NULL || count > FRAME_KEYS_MAX) {
-        mr_free(mr);
+        verbs_mr_free(mr);
         return NULL;
     }
     mr->count = (uint32_t)count;
@@ -121,12 +126,16 @@ static struct verbs_mr *mr_new_file(struct verbs_nic *nic, const struct region *
     mr->pieces = calloc(mr->count, sizeof(struct ibv_mr *));
     if (mr->pieces != NULL && mr_map(mr, region) == TS_OK)
         return mr;
-    mr_free(mr);
+    verbs_mr_free(mr);
     return NULL;
 }
 
 void verbs_mr_register(struct verbs_mr *mr)
 {
+    if (mr->gpu != NULL) {
+        verbs_mr_register_gpu(mr);
+        return;
+    }
     for (uint32_t i = 0; i < mr->count; i++) {
         uint64_t begin = (uint64_t)i << VERBS_PIECE_SHIFT;
         uint64_t size = mr->length - begin < VERBS_PIECE ? mr->length - begin : VERBS_PIECE;
@@ -165,6 +174,8 @@ static int mr_refusal(const struct verbs_mr *mr, char *text, size_t text_size)
 {
     struct worker *worker = mr->nic->worker;
 
+    if (mr->gpu != NULL)
+        return TS_OK; /* it goes through the host */
     mr_explain(mr, text, text_size);
     if (mr->error != EFAULT || (mr->access & IBV_ACCESS_LOCAL_WRITE) != 0)
         return TS_ERR_NO_MEMORY;
@@ -192,6 +203,8 @@ void verbs_mr_on_registered(struct verbs_mr *mr)
     list_each (node, following, &mr->regions) {
         struct region *region = list_entry(node, struct region, mr_node);
 
+        if (mr->gpu != NULL)
+            verbs_mr_tell_gpu(mr, region);
         if (region->registering)
             region_on_registered(region, status, status != TS_OK ? text : "");
     }
@@ -199,6 +212,29 @@ void verbs_mr_on_registered(struct verbs_mr *mr)
     list_each (other, next, &mr->nic->links) {
         link_wake(&list_entry(other, struct verbs_link, member)->link);
     }
+}
+
+static int mr_add_gpu(struct verbs_nic *nic, struct region *region, char *text, size_t text_size)
+{
+    struct verbs_mr *mr = verbs_mr_new_gpu(nic, region);
+
+    if (mr == NULL) {
+        snprintf(text, text_size, "no memory for a region of %llu bytes",
+                 (unsigned long long)region->memory.length);
+        return TS_ERR_NO_MEMORY;
+    }
+    if (mr->length > MR_INLINE && verbs_registrar_queue(nic, mr) == TS_OK) {
+        region->registering = true;
+    } else {
+        verbs_mr_register(mr);
+        verbs_mr_on_registered(mr);
+        verbs_mr_tell_gpu(mr, region);
+    }
+    region->mr = mr;
+    list_append(&mr->regions, &region->mr_node);
+    if (mr->failed)
+        verbs_region_remove(region);
+    return TS_OK;
 }
 
 int verbs_region_add(struct region *region, char *text, size_t text_size)
@@ -209,6 +245,8 @@ int verbs_region_add(struct region *region, char *text, size_t text_size)
     int rc;
 
     list_init(&region->mr_node);
+    if (nic != NULL && region->memory.gpu != NULL)
+        return mr_add_gpu(nic, region, text, text_size);
     if (nic == NULL || region->memory.map == NULL)
         return TS_OK; /* private memory: its job registers it, if it does (grant.c) */
     if (fstat(region->memory.fd, &file) < 0) {
@@ -250,7 +288,7 @@ void verbs_region_remove(struct region *region)
     list_remove(&region->mr_node);
     region->mr = NULL;
     if (list_empty(&mr->regions) && !mr->settling && (mr->ready || mr->failed))
-        mr_free(mr); /* one that is being registered goes when that has ended */
+        verbs_mr_free(mr); /* one that is being registered goes when that has ended */
 }
 
 /* The thread is done with it. */
@@ -258,7 +296,7 @@ void verbs_mr_on_worked(struct verbs_mr *mr)
 {
     verbs_mr_on_registered(mr);
     if (list_empty(&mr->regions))
-        mr_free(mr);
+        verbs_mr_free(mr);
 }
 
 int verbs_mr_local(const struct region *region, uint64_t offset, uint32_t *lkey, uint64_t *address,

@@ -31,11 +31,23 @@ struct verbs_mr {
     uint32_t *lkeys, *rkeys;
     struct ibv_mr **pieces;
     uint32_t *handles; /* instead of pieces: registered by the job */
+    /* memory of a GPU (mr_gpu.c) */
+    struct gpu_mapping *gpu; /* held; NULL: host memory */
+    uint64_t gpu_base;       /* address in the job */
+    bool dmabuf;             /* it took that way */
+    int dmabuf_error;
 };
 
 /* Without memory behind it yet. NULL: no memory, or more than FRAME_KEYS_MAX pieces. */
 struct verbs_mr *verbs_mr_new(struct verbs_nic *nic, const struct region *region);
+void verbs_mr_free(struct verbs_mr *mr);
 unsigned verbs_mr_access(const struct region *region);
+
+/* mr_gpu.c */
+struct verbs_mr *verbs_mr_new_gpu(struct verbs_nic *nic, const struct region *region);
+void verbs_mr_register_gpu(struct verbs_mr *mr);
+/* Says in status which way the region goes. */
+void verbs_mr_tell_gpu(const struct verbs_mr *mr, struct region *region);
 
 /* Is it registered with the device, or about to be? */
 static inline bool verbs_mr_is_known(const struct region *region)

@@ -8,6 +8,7 @@
  *   renew.c     a queue pair that failed is replaced
  *   event.c     asynchronous events of the device
  *   mr.c        registration of regions, once per file and rights, large ones by a thread
+ *   mr_gpu.c    the same for memory of a GPU
  *   grant.c     private memory that a job registered itself on our protection domain
  *
  * link.h has the other half: what belongs to one endpoint.  Only this room includes verbs.h.

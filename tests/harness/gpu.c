@@ -1,0 +1,188 @@
+#include "tests/harness/test.h"
+
+#include "tests/harness/gpu.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/harness/standin.h"
+
+#define DEVICES 2
+
+struct cuda_driver gpu_driver;
+
+static char folder[] = "/tmp/tesup-gpu-XXXXXX";
+static struct cuda_context *contexts[DEVICES];
+
+/* ---- counters ---- */
+
+void gpu_counters_begin(void)
+{
+    assert_non_null(mkdtemp(folder));
+    setenv("STANDIN_CUDA_COUNTERS", folder, 1);
+}
+
+static void counters_expect_none(pid_t pid)
+{
+    struct standin_counters counters;
+
+    assert_true(standin_counters_read(folder, pid, &counters));
+#define LEFT(field, alive)         \
+    if ((alive) && counters.field) \
+        fail_msg("process %d left %s: %lu", (int)pid, #field, (unsigned long)counters.field);
+    STANDIN_COUNTERS(LEFT)
+#undef LEFT
+}
+
+void gpu_counters_end(void)
+{
+    DIR *files = opendir(folder);
+    const struct dirent *file;
+    unsigned count = 0;
+    char path[400];
+    int pid;
+
+    assert_non_null(files);
+    while ((file = readdir(files)) != NULL) {
+        if (sscanf(file->d_name, "cuda.%d", &pid) != 1)
+            continue;
+        if (pid != (int)getpid())
+            counters_expect_none(pid);
+        snprintf(path, sizeof(path), "%s/%s", folder, file->d_name);
+        unlink(path);
+        count++;
+    }
+    closedir(files);
+    assert_true(count > 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+struct standin_counters gpu_worker_counters(const struct daemon *daemon)
+{
+    struct standin_counters counters;
+    pid_t pids[DAEMON_WORKERS];
+
+    assert_true(daemon_workers(daemon, pids) > 0);
+    assert_true(standin_counters_read(folder, pids[0], &counters));
+    return counters;
+}
+
+/* ---- this process ---- */
+
+void gpu_check_at(enum cuda_result result, const char *file, int line)
+{
+    if (result != CUDA_OK)
+        fail_msg("%s:%d: %s", file, line, cuda_name(&gpu_driver, result));
+}
+
+void gpu_begin(void)
+{
+    char text[200] = "";
+
+    if (cuda_driver_load(&gpu_driver, CUDA_LOAD, text, sizeof(text)) != 0)
+        fail_msg("%s", text);
+    gpu_check(gpu_driver.cuInit(0));
+    gpu_use(0);
+}
+
+void gpu_use(int ordinal)
+{
+    cuda_device device;
+
+    assert_in_range(ordinal, 0, DEVICES - 1);
+    gpu_check(gpu_driver.cuDeviceGet(&device, ordinal));
+    if (contexts[ordinal] == NULL)
+        gpu_check(gpu_driver.cuDevicePrimaryCtxRetain(&contexts[ordinal], device));
+    gpu_check(gpu_driver.cuCtxSetCurrent(contexts[ordinal]));
+}
+
+void gpu_end(void)
+{
+    gpu_check(gpu_driver.cuCtxSetCurrent(NULL));
+    for (int i = 0; i < DEVICES; i++) {
+        if (contexts[i] != NULL)
+            gpu_check(gpu_driver.cuDevicePrimaryCtxRelease(i));
+        contexts[i] = NULL;
+    }
+    cuda_driver_unload(&gpu_driver);
+}
+
+cuda_pointer gpu_alloc(uint64_t size)
+{
+    cuda_pointer at = 0;
+
+    gpu_check(gpu_driver.cuMemAlloc(&at, size));
+    return at;
+}
+
+void gpu_free(cuda_pointer at)
+{
+    gpu_check(gpu_driver.cuMemFree(at));
+}
+
+/* ---- bytes ---- */
+
+static uint8_t *host_bytes(uint64_t length)
+{
+    uint8_t *bytes = malloc(length > 0 ? length : 1);
+
+    assert_non_null(bytes);
+    return bytes;
+}
+
+void gpu_fill(cuda_pointer at, uint64_t length, uint64_t seed)
+{
+    uint8_t *bytes = host_bytes(length);
+
+    party_fill(bytes, length, seed);
+    gpu_check(gpu_driver.cuMemcpyHtoD(at, bytes, length));
+    free(bytes);
+}
+
+void gpu_set(cuda_pointer at, uint64_t length, uint8_t value)
+{
+    uint8_t *bytes = host_bytes(length);
+
+    memset(bytes, value, length);
+    gpu_check(gpu_driver.cuMemcpyHtoD(at, bytes, length));
+    free(bytes);
+}
+
+static uint8_t *bytes_fetch(cuda_pointer at, uint64_t length)
+{
+    uint8_t *bytes = host_bytes(length);
+
+    if (length > 0)
+        gpu_check(gpu_driver.cuMemcpyDtoH(bytes, at, length));
+    return bytes;
+}
+
+void gpu_verify(cuda_pointer at, uint64_t length, uint64_t seed, const char *what)
+{
+    uint8_t *bytes = bytes_fetch(at, length);
+
+    party_verify(bytes, length, seed, what);
+    free(bytes);
+}
+
+void gpu_verify_byte(cuda_pointer at, uint64_t length, uint8_t value, const char *what)
+{
+    uint8_t *bytes = bytes_fetch(at, length);
+
+    party_verify_byte(bytes, length, value, what);
+    free(bytes);
+}
+
+tesup_region_t gpu_register(const struct party *party, cuda_pointer at, uint64_t size,
+                            uint32_t access)
+{
+    tesup_region_t handle = 0;
+
+    party_check(
+        tesup_mem_register_gpu(party->session, (void *)(uintptr_t)at, size, access, &handle),
+        "tesup_mem_register_gpu");
+    return handle;
+}

@@ -1,0 +1,342 @@
+#include "worker/gpu/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "shm/err.h"
+#include "worker/gpu/staging.h"
+#include "worker/worker.h"
+
+/* ---- errors ---- */
+
+/* After these nothing works in this process any more (CUDA's description of each). */
+static bool result_is_fatal(enum cuda_result result)
+{
+    switch (result) {
+    case CUDA_DEINITIALIZED:
+    case CUDA_ECC_UNCORRECTABLE:
+    case CUDA_NVLINK_UNCORRECTABLE:
+    case CUDA_CONTAINED:
+    case CUDA_ILLEGAL_ADDRESS:
+    case CUDA_CONTEXT_IS_DESTROYED:
+    case CUDA_HARDWARE_STACK_ERROR:
+    case CUDA_MISALIGNED_ADDRESS:
+    case CUDA_INVALID_PC:
+    case CUDA_LAUNCH_FAILED:
+    case CUDA_EXTERNAL_DEVICE:
+    case CUDA_UNKNOWN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int result_code(enum cuda_result result)
+{
+    switch (result) {
+    case CUDA_OUT_OF_MEMORY:
+        return TS_ERR_NO_MEMORY;
+    case CUDA_INVALID_VALUE:
+    case CUDA_INVALID_HANDLE:
+    case CUDA_INVALID_DEVICE:
+        return TS_ERR_INVALID;
+    case CUDA_PEER_ACCESS_UNSUPPORTED:
+    case CUDA_NOT_SUPPORTED:
+    case CUDA_NOT_PERMITTED:
+    case CUDA_NO_DEVICE:
+    case CUDA_SYSTEM_NOT_READY:
+    case CUDA_SYSTEM_DRIVER_MISMATCH:
+        return TS_ERR_UNSUPPORTED;
+    default:
+        return TS_ERR_FAULT;
+    }
+}
+
+void gpu_lose(struct gpu_device *device, const char *call, enum cuda_result result)
+{
+    struct gpu *gpu = device->gpu;
+    struct worker *worker = gpu->worker;
+
+    if (!gpu->lost)
+        worker_error(worker, &worker->peer_limit, "GPU %s is lost: %s: %s; the worker starts anew",
+                     device->bus_id, call, cuda_name(&gpu->driver, result));
+    gpu->lost = true;
+    worker->stop = worker->broken = true;
+}
+
+int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result result, char *text,
+                size_t text_size)
+{
+    snprintf(text, text_size, "GPU %s: %s: %s", device->bus_id, call,
+             cuda_name(&device->gpu->driver, result));
+    if (!result_is_fatal(result))
+        return result_code(result);
+    gpu_lose(device, call, result);
+    return TS_ERR_FAULT;
+}
+
+/* ---- devices ---- */
+
+static bool device_is_named(const struct gpu *gpu, cuda_device device, const char *name,
+                            const uint8_t uuid[16])
+{
+    static const uint8_t gaps[] = {4, 6, 8, 10};
+    char text[64] = "", bus_id[16] = "";
+    size_t at = 0, gap = 0;
+
+    /* As nvidia-smi writes it: GPU-, or MIG- for an instance. */
+    for (size_t i = 0; i < 16; i++) {
+        if (gap < sizeof(gaps) && i == gaps[gap]) {
+            text[at++] = '-';
+            gap++;
+        }
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%02x", uuid[i]);
+    }
+    if (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0)
+        return strcasecmp(name + 4, text) == 0;
+    if (gpu->driver.cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), device) != CUDA_OK)
+        return false;
+    /* "0000:44:00.0", with or without the domain */
+    return strcasecmp(name, bus_id) == 0 ||
+           (strlen(bus_id) > 5 && strcasecmp(name, bus_id + 5) == 0);
+}
+
+static int device_find(struct gpu *gpu, const uint8_t uuid[16], cuda_device *device, char *text,
+                       size_t text_size)
+{
+    struct cuda_uuid own;
+    int count = 0;
+
+    if (gpu->driver.cuDeviceGetCount(&count) != CUDA_OK)
+        count = 0;
+    for (int i = 0; i < count; i++)
+        if (gpu->driver.cuDeviceGet(device, i) == CUDA_OK &&
+            gpu->driver.cuDeviceGetUuid(&own, *device) == CUDA_OK &&
+            memcmp(own.bytes, uuid, sizeof(own.bytes)) == 0)
+            return TS_OK;
+    snprintf(text, text_size,
+             "worker %s sees %d GPUs, and the memory's is not among them (another MIG instance, or "
+             "devices hidden from the daemon)",
+             gpu->worker->config.name, count);
+    return TS_ERR_UNSUPPORTED;
+}
+
+static void device_free(struct gpu_device *device)
+{
+    struct gpu *gpu = device->gpu;
+
+    list_remove(&device->link);
+    if (gpu->current == device) {
+        if (!gpu->lost)
+            gpu->driver.cuCtxSetCurrent(NULL);
+        gpu->current = NULL;
+    }
+    if (!gpu->lost && device->context != NULL)
+        gpu->driver.cuDevicePrimaryCtxRelease(device->device);
+    free(device);
+}
+
+/* Newer devices order a NIC's writes before what their kernels see; the others are asked to. */
+static void device_look_at_order(struct gpu_device *device)
+{
+    const struct cuda_driver *driver = &device->gpu->driver;
+    int order = CUDA_WRITES_ORDERING_NONE, options = 0;
+
+    driver->cuDeviceGetAttribute(&order, CUDA_DEVICE_RDMA_WRITES_ORDERING, device->device);
+    driver->cuDeviceGetAttribute(&options, CUDA_DEVICE_RDMA_FLUSH_OPTIONS, device->device);
+    device->flushes = order < CUDA_WRITES_ORDERING_OWNER &&
+                      (options & CUDA_FLUSH_OPTION_HOST) != 0 &&
+                      driver->cuFlushGPUDirectRDMAWrites != NULL;
+}
+
+static int device_open(struct gpu *gpu, cuda_device number, const uint8_t uuid[16],
+                       struct gpu_device **opened, char *text, size_t text_size)
+{
+    struct gpu_device *device = calloc(1, sizeof(*device));
+    const char *call = "cuDevicePrimaryCtxRetain";
+    enum cuda_result result;
+    int rc;
+
+    if (device == NULL)
+        return TS_ERR_NO_MEMORY;
+    device->gpu = gpu;
+    device->device = number;
+    memcpy(device->uuid, uuid, sizeof(device->uuid));
+    list_init(&device->allocations);
+    list_append(&gpu->devices, &device->link);
+    if (gpu->driver.cuDeviceGetPCIBusId(device->bus_id, sizeof(device->bus_id), number) != CUDA_OK)
+        snprintf(device->bus_id, sizeof(device->bus_id), "%d", number);
+    result = gpu->driver.cuDevicePrimaryCtxRetain(&device->context, number);
+    if (result != CUDA_OK) {
+        device->context = NULL;
+        goto err_call;
+    }
+    call = "cuCtxSetCurrent";
+    result = gpu_device_enter(device);
+    if (result != CUDA_OK)
+        goto err_call;
+    device_look_at_order(device);
+    rc = gpu_lanes_open(device, text, text_size);
+    if (rc != TS_OK)
+        goto err_free;
+    *opened = device;
+    return TS_OK;
+
+err_call:
+    rc = gpu_explain(device, call, result, text, text_size);
+err_free:
+    gpu_lanes_close(device);
+    device_free(device);
+    return rc;
+}
+
+enum cuda_result gpu_device_enter(struct gpu_device *device)
+{
+    struct gpu *gpu = device->gpu;
+    enum cuda_result result;
+
+    if (gpu->lost)
+        return CUDA_CONTEXT_IS_DESTROYED;
+    if (gpu->current == device)
+        return CUDA_OK;
+    result = gpu->driver.cuCtxSetCurrent(device->context);
+    gpu->current = result == CUDA_OK ? device : NULL;
+    return result;
+}
+
+int gpu_device_reach(struct gpu *gpu, const uint8_t uuid[16], bool served,
+                     struct gpu_device **device, char *text, size_t text_size)
+{
+    const struct proto_worker_config *config = &gpu->worker->config;
+    cuda_device number = -1;
+    int rc;
+
+    if (gpu->lost) {
+        snprintf(text, text_size, "the worker's GPU is lost: it starts anew");
+        return TS_ERR_GONE;
+    }
+    list_each (node, following, &gpu->devices) {
+        *device = list_entry(node, struct gpu_device, link);
+        if (memcmp((*device)->uuid, uuid, sizeof((*device)->uuid)) == 0)
+            number = (*device)->device;
+        if (number >= 0)
+            break;
+    }
+    if (number < 0) {
+        rc = device_find(gpu, uuid, &number, text, text_size);
+        if (rc != TS_OK)
+            return rc;
+        *device = NULL;
+    }
+    if (served && config->gpu[0] != '\0' && !device_is_named(gpu, number, config->gpu, uuid)) {
+        char bus_id[16] = "?";
+
+        gpu->driver.cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), number);
+        snprintf(text, text_size,
+                 "the memory is of GPU %s, and worker %s serves %s: attach with the pair gpu:%s",
+                 bus_id, config->name, config->gpu, bus_id);
+        return TS_ERR_UNSUPPORTED;
+    }
+    return *device != NULL ? TS_OK : device_open(gpu, number, uuid, device, text, text_size);
+}
+
+bool gpu_flush(struct gpu *gpu)
+{
+    list_each (node, following, &gpu->devices) {
+        struct gpu_device *device = list_entry(node, struct gpu_device, link);
+        const char *call = "cuCtxSetCurrent";
+        enum cuda_result result;
+
+        if (!device->flushes || device->by_nic == 0 || gpu->lost)
+            continue;
+        result = gpu_device_enter(device);
+        if (result == CUDA_OK) {
+            call = "cuFlushGPUDirectRDMAWrites";
+            result = gpu->driver.cuFlushGPUDirectRDMAWrites(CUDA_FLUSH_CURRENT_CONTEXT,
+                                                            CUDA_FLUSH_TO_OWNER);
+        }
+        if (result != CUDA_OK) /* nobody may be told that the bytes are there */
+            gpu_lose(device, call, result);
+    }
+    return !gpu->lost;
+}
+
+/* ---- the driver ---- */
+
+/* A process sees one MIG instance only, the one that it names; of other devices all. */
+static void devices_choose(const char *gpu)
+{
+    if (strncmp(gpu, "MIG-", 4) == 0)
+        setenv("CUDA_VISIBLE_DEVICES", gpu, 1);
+    else
+        unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+static void bell_on_ready(struct source *source, uint32_t events)
+{
+    uint64_t count;
+
+    (void)events;
+    (void)!read(source->fd, &count, sizeof(count)); /* what is done is seen by the next poll */
+}
+
+struct gpu *gpu_open(struct worker *worker, char *text, size_t text_size)
+{
+    struct gpu *gpu = worker->gpu;
+    enum cuda_result result;
+
+    if (gpu != NULL)
+        return gpu;
+    gpu = calloc(1, sizeof(*gpu));
+    if (gpu == NULL)
+        return NULL;
+    gpu->worker = worker;
+    list_init(&gpu->devices);
+    devices_choose(worker->config.gpu);
+    if (cuda_driver_load(&gpu->driver, CUDA_LOAD, text, text_size) != TS_OK)
+        goto err_free;
+    result = gpu->driver.cuInit(0);
+    if (result != CUDA_OK) {
+        snprintf(text, text_size, "cuInit: %s: nvidia-smi says what is wrong",
+                 cuda_name(&gpu->driver, result));
+        goto err_unload;
+    }
+    gpu->bell =
+        (struct source){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = bell_on_ready};
+    if (gpu->bell.fd < 0)
+        goto err_unload;
+    if (reactor_watch(&worker->reactor, &gpu->bell, EPOLLIN) < 0)
+        goto err_close;
+    worker->gpu = gpu;
+    return gpu;
+
+err_close:
+    close(gpu->bell.fd);
+err_unload:
+    cuda_driver_unload(&gpu->driver);
+err_free:
+    free(gpu);
+    return NULL;
+}
+
+void gpu_close(struct worker *worker)
+{
+    struct gpu *gpu = worker->gpu;
+
+    if (gpu == NULL)
+        return;
+    list_each (node, following, &gpu->devices) {
+        gpu_lanes_close(list_entry(node, struct gpu_device, link));
+    }
+    while (!list_empty(&gpu->devices))
+        device_free(list_entry(gpu->devices.next, struct gpu_device, link));
+    reactor_watch(&worker->reactor, &gpu->bell, 0);
+    close(gpu->bell.fd);
+    if (!gpu->lost)
+        cuda_driver_unload(&gpu->driver);
+    free(gpu);
+    worker->gpu = NULL;
+}
