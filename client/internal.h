@@ -255,6 +255,7 @@ struct tesup_channel {
     struct tesup_session *session;
     uint64_t attachment; /* the session's when these rings came */
     bool broken;         /* a ring was impossible: never used again */
+    bool lent;           /* a kernel uses the rings: every other call is refused */
     bool settling;       /* the rings are left; requests in flight end as uncertain */
     enum submit_group group;
     uint32_t slots, in_flight;
@@ -283,7 +284,11 @@ struct tesup_channel {
 
 static inline int channel_guard(const struct tesup_channel *channel)
 {
-    return session_guard(channel != NULL ? channel->session : NULL);
+    int rc = session_guard(channel != NULL ? channel->session : NULL);
+
+    if (rc == TS_OK && channel->lent)
+        rc = error_set(TS_ERR_INVALID, "the channel is lent: tesup_channel_reclaim comes first");
+    return rc;
 }
 
 /* Are these rings served?  The fast path asks only this. */

@@ -181,6 +181,26 @@ TESUP_API int tesup_channel_open(struct tesup_session *session, struct tesup_cha
  *  their way may still land for a moment. */
 TESUP_API void tesup_channel_close(struct tesup_channel *channel);
 
+/** @brief What a kernel needs of a channel: register it with CUDA, and give the device's address of
+ *  it to tesup_device_open() of tesup_device.cuh. */
+struct tesup_lent {
+    void *base;
+    uint64_t size;
+};
+
+/** @brief Lend a channel to a CUDA kernel, until tesup_channel_reclaim(). Handles are what they are
+ *  here. Meanwhile every call on the channel but tesup_channel_wake() is refused.
+ *  @return 0, #TESUP_ERR_INVALID with requests in flight, #TESUP_ERR_UNSUPPORTED for a session that
+ *  outlived a supervisor, #TESUP_AGAIN, #TESUP_ERR_NO_DAEMON */
+TESUP_API int tesup_channel_lend(struct tesup_channel *channel, struct tesup_lent *lent);
+/** @brief Wake the worker if it sleeps: a kernel cannot. Call it while a kernel posts, as often as
+ *  a request may wait at most; not needed with `idle = busy`.
+ *  @return 0, #TESUP_ERR_INVALID when it is not lent */
+TESUP_API int tesup_channel_wake(struct tesup_channel *channel);
+/** @brief Take a channel back when no kernel uses it any more.
+ *  @return 0, #TESUP_ERR_INVALID while its requests are in flight, or when it is not lent */
+TESUP_API int tesup_channel_reclaim(struct tesup_channel *channel);
+
 /** @brief Allocate shared, sealed, zeroed memory and register it.
  *  @param[out] address page-aligned start in this process. Free with tesup_mem_free(). */
 TESUP_API int tesup_mem_alloc(struct tesup_session *session, size_t length, uint32_t access,

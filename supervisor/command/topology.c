@@ -155,17 +155,20 @@ static int svg_write(const char *path, const struct topology *topology,
     return failed ? -1 : 0;
 }
 
-static int show(const struct topology_args *args, const struct topology *topology,
+static int show(const struct topology_args *args, bool from_file, const struct topology *topology,
                 const struct topology_plan *plan)
 {
+    static struct gpu_facts facts;
     int rc;
 
     if (args->svg)
         return svg_write(args->svg, topology, plan);
+    if (!from_file)
+        gpu_facts_read(&facts);
     setlocale(LC_CTYPE, ""); /* the tree is drawn with the lines that the terminal has */
-    rc = args->json     ? topology_show_json(topology, plan)
-         : args->matrix ? topology_show_matrix(topology, plan)
-                        : topology_show_tree(topology, plan);
+    rc = args->json     ? topology_show_json(topology, plan, &facts)
+         : args->matrix ? topology_show_matrix(topology, plan, &facts)
+                        : topology_show_tree(topology, plan, &facts);
     if (rc < 0)
         fprintf(stderr, "tesup topology: cannot print: no memory, or standard output is closed\n");
     return rc;
@@ -190,7 +193,7 @@ int cmd_topology(int argc, char **argv)
         topology_free(topology);
         return EXIT_FAILURE;
     }
-    rc = show(&args, topology, &plan);
+    rc = show(&args, serve.topology[0] != '\0', topology, &plan);
     topology_free(topology);
     return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -57,22 +57,60 @@ err_free:
     return NULL;
 }
 
-static json_t *device_pack(const struct topology_device *device)
+/* Bus ids of the GPUs that it reaches by NVLink. */
+static json_t *links_pack(const struct gpu_facts *facts, const struct topology_device *device)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", device->name, "kind",
-                     topology_kind_name(device->kind), "bus_id", text_or_null(device->bus_id),
-                     "uuid", text_or_null(device->uuid), "numa_node", node_or_null(device->node),
-                     "ports", ports_pack(device), "left_out", text_or_null(device->left_out));
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < facts->count; i++) {
+        if (device->kind == TOPOLOGY_KIND_GPU &&
+            gpu_facts_linked(facts, device->bus_id, facts->gpu[i].bus_id) &&
+            json_array_append_new(list, json_string(facts->gpu[i].bus_id)) < 0)
+            goto err_free;
+    }
+    return list;
+
+err_free:
+    json_decref(list);
+    return NULL;
 }
 
-static json_t *devices_pack(const struct topology *topology)
+static json_t *instances_pack(const struct nvml_gpu *gpu)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; gpu && i < gpu->mig_count; i++) {
+        if (json_array_append_new(list, json_string(gpu->mig[i])) < 0)
+            goto err_free;
+    }
+    return list;
+
+err_free:
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *device_pack(const struct topology_device *device, const struct gpu_facts *facts)
+{
+    const struct nvml_gpu *gpu =
+        device->kind == TOPOLOGY_KIND_GPU ? gpu_facts_find(facts, device->bus_id) : NULL;
+
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", device->name, "kind",
+                     topology_kind_name(device->kind), "bus_id", text_or_null(device->bus_id),
+                     "uuid", text_or_null(device->uuid[0] || !gpu ? device->uuid : gpu->uuid),
+                     "numa_node", node_or_null(device->node), "ports", ports_pack(device),
+                     "left_out", text_or_null(device->left_out), "nvlink",
+                     links_pack(facts, device), "mig", instances_pack(gpu));
+}
+
+static json_t *devices_pack(const struct topology *topology, const struct gpu_facts *facts)
 {
     const struct topology_device *device;
     size_t count = topology_devices(topology, &device);
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(list, device_pack(&device[i])) < 0)
+        if (json_array_append_new(list, device_pack(&device[i], facts)) < 0)
             goto err_free;
     return list;
 
@@ -104,10 +142,11 @@ err_free:
     return NULL;
 }
 
-int topology_show_json(const struct topology *topology, const struct topology_plan *plan)
+int topology_show_json(const struct topology *topology, const struct topology_plan *plan,
+                       const struct gpu_facts *facts)
 {
     json_t *root = json_pack("{s:o, s:o, s:o}", "pairs", pairs_pack(plan), "nodes",
-                             nodes_pack(topology), "devices", devices_pack(topology));
+                             nodes_pack(topology), "devices", devices_pack(topology, facts));
 
     if (!root)
         return -1;

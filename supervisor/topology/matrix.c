@@ -10,10 +10,12 @@
     "  PHB  a PCIe host bridge\n"                    \
     "  NODE host bridges of one NUMA node\n"         \
     "  SYS  NUMA nodes\n"                            \
+    "  NV   NVLink, whatever PCIe is between them\n" \
     "  ?    this machine hides where one of them is\n"
 
 struct matrix {
     const struct topology *topology;
+    const struct gpu_facts *facts;
     const struct topology_device *device;
     size_t device_count;
 };
@@ -37,6 +39,9 @@ static const char *cell_word(const struct matrix *matrix, size_t row, size_t col
 
     if (row == column)
         return "X";
+    if (matrix->device[row].kind == TOPOLOGY_KIND_GPU &&
+        gpu_facts_linked(matrix->facts, matrix->device[row].bus_id, matrix->device[column].bus_id))
+        return "NV";
     distance = topology_device_distance(matrix->topology, row, column);
     return distance == TOPOLOGY_DISTANCE_UNKNOWN ? "?" : topology_distance_name(distance);
 }
@@ -81,9 +86,10 @@ static void names_print(const struct matrix *matrix)
     }
 }
 
-int topology_show_matrix(const struct topology *topology, const struct topology_plan *plan)
+int topology_show_matrix(const struct topology *topology, const struct topology_plan *plan,
+                         const struct gpu_facts *facts)
 {
-    struct matrix matrix = {.topology = topology};
+    struct matrix matrix = {.topology = topology, .facts = facts};
     char label[16];
 
     matrix.device_count = topology_devices(topology, &matrix.device);

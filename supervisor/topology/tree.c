@@ -130,20 +130,24 @@ struct tree {
     struct libscols_table *table;
     const struct topology *topology;
     const struct topology_plan *plan;
+    const struct gpu_facts *facts;
 };
 
 static int device_add(const struct tree *tree, struct libscols_line *parent,
                       const struct topology_device *device)
 {
     char ports[96];
+    char links[TOPOLOGY_TEXT_MAX] = "";
     bool is_gpu = device->kind == TOPOLOGY_KIND_GPU;
 
+    if (is_gpu)
+        gpu_facts_print(tree->facts, device->bus_id, links, sizeof(links));
     ports_print(device, ports, sizeof(ports));
     struct row row = {.cell = {[COLUMN_NAME] = device->name,
                                [COLUMN_KIND] = kind_word(device->kind),
                                [COLUMN_BUS] = is_gpu ? NULL : device->bus_id,
                                [COLUMN_PORT] = ports,
-                               [COLUMN_NOTE] = device->left_out}};
+                               [COLUMN_NOTE] = device->left_out[0] ? device->left_out : links}};
     return row_add(tree->table, parent, &row) ? 0 : -1;
 }
 
@@ -205,11 +209,12 @@ static int homeless_add(const struct tree *tree)
     return 0;
 }
 
-int topology_show_tree(const struct topology *topology, const struct topology_plan *plan)
+int topology_show_tree(const struct topology *topology, const struct topology_plan *plan,
+                       const struct gpu_facts *facts)
 {
     const struct topology_node *node;
     size_t count = topology_nodes(topology, &node);
-    struct tree tree = {.table = table_make(), .topology = topology, .plan = plan};
+    struct tree tree = {.table = table_make(), .topology = topology, .plan = plan, .facts = facts};
     int rc = -1;
 
     if (!tree.table)

@@ -1,7 +1,6 @@
 /* What every call goes through: the lock, refusals, counters; and the account at the end. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,25 +17,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool initialised, forked;
-
-void standin_die(const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    dprintf(STDERR_FILENO, "stand-in CUDA, process %d: %s\n", (int)getpid(), text);
-    abort();
-}
-
-const char *standin_env(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody sets it then */
-
-    return value && *value ? value : otherwise;
-}
 
 void standin_lock(void)
 {

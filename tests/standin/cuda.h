@@ -23,13 +23,28 @@ CUDA_FUNCTIONS(STANDIN_DECLARE)
 #define STANDIN_GRANULARITY (2UL << 20)
 #define STANDIN_DEVICES     16
 
-/* ---- core.c ---- */
-
-extern struct standin_counters *standin_count;
+/* ---- machine.c ---- */
 
 /* The caller broke a rule: says which, and aborts. */
 void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 const char *standin_env(const char *name, const char *otherwise);
+
+struct standin_device {
+    char bus_id[16]; /* "0000:17:00.0" */
+    int mig;         /* instance, or -1 */
+    struct cuda_uuid uuid;
+};
+
+/* All that the machine has, by STANDIN_CUDA_DEVICES. */
+int standin_devices_read(struct standin_device *devices, int size);
+/* The code with which the device is lost (STANDIN_CUDA_LOST names a file: lines "BUS_ID CODE"), or
+ * CUDA_OK. */
+enum cuda_result standin_device_lost(const struct standin_device *device);
+
+/* ---- core.c ---- */
+
+extern struct standin_counters *standin_count;
+
 void standin_lock(void);
 void standin_unlock(void);
 /* Everybody waits for everything: with the lock, until somebody tells. */
@@ -59,21 +74,10 @@ bool standin_is_sticky(enum cuda_result code);
 
 /* ---- device.c ---- */
 
-struct standin_device {
-    char bus_id[16]; /* "0000:17:00.0" */
-    int mig;         /* instance, or -1 */
-    struct cuda_uuid uuid;
-};
-
-/* All that the machine has, by STANDIN_CUDA_DEVICES; also for the NVML stand-in. */
-int standin_devices_read(struct standin_device *devices, int size);
 /* Those that this process sees, by CUDA_VISIBLE_DEVICES. */
 extern struct standin_device standin_devices[STANDIN_DEVICES];
 extern int standin_device_count;
 void standin_devices_init(void);
-/* The code with which the device is lost (STANDIN_CUDA_LOST names a file: lines "BUS_ID CODE"), or
- * CUDA_OK. */
-enum cuda_result standin_device_lost(const struct standin_device *device);
 /* -1: not visible here. */
 cuda_device standin_device_find(const struct cuda_uuid *uuid);
 

@@ -1,11 +1,32 @@
 /* The GPUs of the machine that the stand-ins pretend, for CUDA and for NVML.
  *
  * STANDIN_CUDA_DEVICES: bus ids with commas, "/migN" behind one for a MIG instance. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/standin/cuda.h"
+
+void standin_die(const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    dprintf(STDERR_FILENO, "stand-in driver, process %d: %s\n", (int)getpid(), text);
+    abort();
+}
+
+const char *standin_env(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody sets it then */
+
+    return value && *value ? value : otherwise;
+}
 
 /* Any fixed bytes will do, different for each device and instance. */
 static void uuid_make(struct standin_device *device)

@@ -221,8 +221,8 @@ static void a_kernel_runs_in_its_stream(void *unused)
     (void)unused;
     cuda_begin();
     OK(cuda.cuMemAlloc(&device, sizeof(host)));
-    EXPECT(cuda.cuModuleLoadData(&module, "no PTX at all, but text of some length, more than is "
-                                          "looked at") == CUDA_INVALID_IMAGE);
+    EXPECT(cuda.cuModuleLoadData(&module, "no PTX at all") == CUDA_INVALID_IMAGE);
+    EXPECT(cuda.cuModuleLoadData(&module, ".version 7.0\n") == CUDA_INVALID_PTX);
     OK(cuda.cuModuleLoadData(&module, ptx));
     EXPECT(cuda.cuModuleGetFunction(&function, module, "standin_") == CUDA_NOT_FOUND);
     OK(cuda.cuModuleGetFunction(&function, module, "standin_invert"));

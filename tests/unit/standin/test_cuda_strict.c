@@ -357,8 +357,15 @@ static void child_has_no_driver(void *unused)
 {
     pid_t pid;
 
+    int awake = 0;
+
     (void)unused;
     begin_all();
+    /* The stream's thread has begun and waits: a fork while it starts would copy locks that it
+     * holds.
+     */
+    OK(cuda.cuLaunchHostFunc(stream, set_flag, &awake));
+    OK(cuda.cuStreamSynchronize(stream));
     pid = fork();
     if (pid == 0) {
         EXPECT(cuda.cuStreamQuery(stream) == CUDA_NOT_INITIALIZED);
