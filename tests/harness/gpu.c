@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/harness/standin.h"
+#include "tests/harness/wait.h"
 
 #define DEVICES 2
 
@@ -37,7 +38,8 @@ static void counters_expect_none(pid_t pid)
 #undef LEFT
 }
 
-void gpu_counters_end(void)
+/* Calls `visit` for each process; how many there are. */
+static unsigned counters_each(void (*visit)(pid_t pid, const char *path))
 {
     DIR *files = opendir(folder);
     const struct dirent *file;
@@ -49,15 +51,44 @@ void gpu_counters_end(void)
     while ((file = readdir(files)) != NULL) {
         if (sscanf(file->d_name, "cuda.%d", &pid) != 1)
             continue;
-        if (pid != (int)getpid())
-            counters_expect_none(pid);
         snprintf(path, sizeof(path), "%s/%s", folder, file->d_name);
-        unlink(path);
+        visit(pid, path);
         count++;
     }
     closedir(files);
-    assert_true(count > 0);
+    return count;
+}
+
+static void counters_look(pid_t pid, const char *path)
+{
+    (void)path;
+    if (pid != getpid())
+        counters_expect_none(pid);
+}
+
+static void counters_remove(pid_t pid, const char *path)
+{
+    (void)pid;
+    unlink(path);
+}
+
+void gpu_counters_expect_clean(void)
+{
+    assert_true(counters_each(counters_look) > 0);
+}
+
+void gpu_counters_end(void)
+{
+    counters_each(counters_remove);
     assert_int_equal(rmdir(folder), 0);
+}
+
+void gpu_worker_opened_wait(const struct daemon *daemon, uint64_t count)
+{
+    struct wait wait = wait_begin("a worker's number of opened allocations", WAIT_MS);
+
+    while (gpu_worker_counters(daemon).ipc_opened != count)
+        wait_step(&wait);
 }
 
 struct standin_counters gpu_worker_counters(const struct daemon *daemon)

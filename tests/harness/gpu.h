@@ -12,12 +12,15 @@
 
 extern struct cuda_driver gpu_driver;
 
-/* A folder for the counters of all processes that are started from here on; and that every one of
- * them that ended by itself has left nothing. */
+/* A folder for the counters of all processes that are started from here on. */
 void gpu_counters_begin(void);
+/* None of them has left anything. */
+void gpu_counters_expect_clean(void);
 void gpu_counters_end(void);
 /* Of the first worker of the daemon, which runs. */
 struct standin_counters gpu_worker_counters(const struct daemon *daemon);
+/* Waits until that worker has this many allocations of jobs open. */
+void gpu_worker_opened_wait(const struct daemon *daemon, uint64_t count);
 
 /* CUDA in this process: device 0 is current. */
 void gpu_begin(void);
