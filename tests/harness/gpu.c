@@ -3,6 +3,7 @@
 #include "tests/harness/gpu.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,18 @@ cuda_pointer gpu_alloc(uint64_t size)
     cuda_pointer at = 0;
 
     gpu_check(gpu_driver.cuMemAlloc(&at, size));
+    return at;
+}
+
+cuda_pointer gpu_alloc_managed(uint64_t size)
+{
+    enum cuda_result (*alloc)(cuda_pointer *, size_t, unsigned int) = NULL;
+    void *symbol = dlsym(gpu_driver.library, "cuMemAllocManaged"); /* only tests want it */
+    cuda_pointer at = 0;
+
+    assert_non_null(symbol);
+    memcpy(&alloc, &symbol, sizeof(alloc));
+    gpu_check(alloc(&at, size, 1));
     return at;
 }
 

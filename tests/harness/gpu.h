@@ -31,6 +31,8 @@ void gpu_check_at(enum cuda_result result, const char *file, int line);
 void gpu_use(int ordinal);
 
 cuda_pointer gpu_alloc(uint64_t size);
+/* Memory that moves between host and device by itself. */
+cuda_pointer gpu_alloc_managed(uint64_t size);
 void gpu_free(cuda_pointer at);
 /* As party_fill and party_verify. */
 void gpu_fill(cuda_pointer at, uint64_t length, uint64_t seed);
