@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/harness/command.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/job.h"
 #include "tests/harness/standin.h"
+#include "tests/harness/status.h"
 #include "tests/harness/wait.h"
 
 #define SIZE       (UINT64_C(1) << 20)
@@ -148,6 +150,50 @@ static void pieces_run(void *unused)
     gpu_end();
 }
 
+/* ---- status ---- */
+
+static void expect_shown(const char *way, const char *why, json_int_t regions)
+{
+    json_t *document = status_document(&left);
+    const json_t *pair = json_array_get(json_object_get(document, "pairs"), 0);
+    const json_t *line = json_array_get(json_object_get(pair, "gpu_memory"), 0);
+
+    assert_string_equal(json_string_value(json_object_get(line, "gpu")), "0000:17:00.0");
+    assert_string_equal(json_string_value(json_object_get(line, "way")), way);
+    assert_string_equal(json_string_value(json_object_get(line, "why")), why);
+    assert_int_equal(json_integer_value(json_object_get(line, "regions")), regions);
+    assert_int_equal(json_integer_value(json_object_get(line, "bytes")),
+                     regions * (json_int_t)SIZE);
+    json_decref(document);
+}
+
+static void shown_run(void *unused)
+{
+    static struct command tree; /* large */
+    tesup_region_t handle[2];
+    struct party party;
+    cuda_pointer at;
+    char words[512];
+
+    (void)unused;
+    gpu_begin();
+    party_attach(&party, &left, NULL);
+    at = gpu_alloc(2 * SIZE);
+    handle[0] = gpu_register(&party, at, SIZE, READ_WRITE);
+    handle[1] = gpu_register(&party, at + SIZE, SIZE, READ_WRITE);
+    expect_shown("staging", "no RDMA device is in use by this worker", 2);
+    snprintf(words, sizeof(words), TESUP_BIN_DIR "/tesup status --name left --runtime-dir %s",
+             daemon_directory());
+    command_run(&tree, words);
+    command_expect_text(tree.out, "0000:17:00.0: regions 2, 2.0");
+    for (int i = 0; i < 2; i++)
+        party_check(tesup_mem_unregister(party.session, handle[i]), "unregister");
+    assert_int_equal(status_worker_count(&left, "gpu_bytes"), 0);
+    gpu_free(at);
+    party_detach(&party);
+    gpu_end();
+}
+
 /* ---- calls fail in the job ---- */
 
 static const struct {
@@ -228,6 +274,12 @@ static void pieces(void **state)
     run("pieces", pieces_run);
 }
 
+static void shown(void **state)
+{
+    (void)state;
+    run("status", shown_run);
+}
+
 static void calls_fail(void **state)
 {
     (void)state;
@@ -262,6 +314,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(pointers, job_test_teardown),
         cmocka_unit_test_teardown(pieces, job_test_teardown),
+        cmocka_unit_test_teardown(shown, job_test_teardown),
         cmocka_unit_test_teardown(calls_fail, job_test_teardown),
         cmocka_unit_test_teardown(without_cuda, job_test_teardown),
     };
