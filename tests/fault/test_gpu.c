@@ -232,6 +232,43 @@ static void device_lost(void **state)
     end();
 }
 
+/* NVML tells of an error that no call has met yet. */
+static void device_error_is_told(void **state)
+{
+    struct flow flow;
+    char path[] = "/tmp/tesup-gpu-events-XXXXXX";
+    FILE *events = fdopen(mkstemp(path), "w");
+    struct wait wait;
+    pid_t worker;
+
+    (void)state;
+    assert_non_null(events);
+    setenv("STANDIN_NVML_EVENTS", path, 1);
+    setenv("STANDIN_CUDA_LEAKS", "allow", 1);
+    begin(NULL);
+    unsetenv("STANDIN_NVML_EVENTS");
+    flow_begin(&flow, false);
+    flow_expect_progress(&flow);
+    worker = status_worker_ready(&right, 0);
+    fprintf(events, "0000:65:00.0 79\n0000:17:00.0 13\n"); /* another GPU's; a program's own */
+    fflush(events);
+    wait = wait_begin("the worker's word of an Xid", WAIT_MS);
+    while (!status_worker_erred(&right, "Xid 13"))
+        wait_step(&wait);
+    flow_expect_progress(&flow);
+    assert_int_equal(status_worker_ready(&right, 0), worker);
+    fprintf(events, "0000:17:00.0 79\n");
+    fflush(events);
+    status_worker_ready(&right, worker);
+    unlink(path); /* as for the driver, the next one does not hear of it again */
+    fclose(events);
+    assert_true(daemon_log_count(&right, "GPU 0000:17:00.0 is lost: Xid 79") > 0);
+    status_worker_wait(&right, "gpu_regions", 1);
+    flow_end(&flow);
+    end();
+    setenv("STANDIN_CUDA_LEAKS", "abort", 1);
+}
+
 /* ---- calls fail ---- */
 
 /* In the worker, while a region is registered. */
@@ -394,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(source_killed, daemon_test_teardown),
         cmocka_unit_test_teardown(freed_under_transfers, daemon_test_teardown),
         cmocka_unit_test_teardown(device_lost, daemon_test_teardown),
+        cmocka_unit_test_teardown(device_error_is_told, daemon_test_teardown),
         cmocka_unit_test_teardown(calls_fail_at_registration, daemon_test_teardown),
         cmocka_unit_test_teardown(calls_fail_under_transfers, daemon_test_teardown),
     };

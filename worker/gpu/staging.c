@@ -156,14 +156,23 @@ struct gpu_copy *gpu_copy_take(struct gpu_device *device, enum gpu_lane_kind kin
 void gpu_copy_give(struct gpu_copy *copy)
 {
     struct gpu_lane *lane = copy->lane;
-    struct gpu_waiter *waiter;
+    struct list woken;
 
     list_append(&lane->free, &copy->link);
-    if (list_empty(&lane->waiters))
-        return;
-    waiter = list_entry(lane->waiters.next, struct gpu_waiter, link);
-    list_remove(&waiter->link);
-    waiter->wake(waiter);
+    /* All of them, since not everyone still needs it: who comes too late waits again. */
+    list_init(&woken);
+    while (!list_empty(&lane->waiters)) {
+        struct list *node = lane->waiters.next;
+
+        list_remove(node);
+        list_append(&woken, node);
+    }
+    while (!list_empty(&woken)) {
+        struct gpu_waiter *waiter = list_entry(woken.next, struct gpu_waiter, link);
+
+        list_remove(&waiter->link);
+        waiter->wake(waiter);
+    }
 }
 
 void gpu_wait(struct gpu_device *device, enum gpu_lane_kind kind, struct gpu_waiter *waiter)
@@ -284,7 +293,7 @@ void gpu_copy_abandon(struct gpu_copy *copy)
             result = gpu->driver.cuEventQuery(copy->event);
     }
     if (result != CUDA_OK) { /* a device that does not end a copy is as good as lost */
-        gpu_lose(copy->device, "cuEventQuery", result);
+        gpu_lose_by(copy->device, "cuEventQuery", result);
         return;
     }
     copy_land(copy);
@@ -317,7 +326,7 @@ static int lane_poll(struct gpu_device *device, struct gpu_lane *lane)
             break;
         if (result != CUDA_OK) {
             /* The copy's own error, or of one before it: what it moved is not known. */
-            gpu_lose(device, "cuEventQuery", result);
+            gpu_lose_by(device, "cuEventQuery", result);
             break;
         }
         copy_end(copy);
@@ -362,7 +371,7 @@ static void lane_arm(struct gpu_device *device, struct gpu_lane *lane)
         result = gpu->driver.cuLaunchHostFunc(lane->stream, lane_ring, lane);
     lane->armed = result == CUDA_OK;
     if (result != CUDA_OK)
-        gpu_lose(device, "cuLaunchHostFunc", result);
+        gpu_lose_by(device, "cuLaunchHostFunc", result);
 }
 
 bool gpu_arm(struct worker *worker)
