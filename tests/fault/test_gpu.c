@@ -127,13 +127,19 @@ static void flow_end(struct flow *flow)
     job_board_free(flow->board, sizeof(*flow->board));
 }
 
-static void begin(const char *failures)
+/* `name` and `value` (NULL: none) are in the environment of the right one only. */
+static void begin_with(const char *name, const char *value)
 {
     daemon_start(&left, "left", "--fabric tcp");
-    if (failures != NULL)
-        setenv("STANDIN_CUDA_FAIL", failures, 1);
+    if (value != NULL)
+        setenv(name, value, 1);
     daemon_start(&right, "right", "--fabric tcp --restart-max-deaths 1000");
-    unsetenv("STANDIN_CUDA_FAIL");
+    unsetenv(name);
+}
+
+static void begin(const char *failures)
+{
+    begin_with("STANDIN_CUDA_FAIL", failures);
 }
 
 static void end(void)
@@ -243,10 +249,8 @@ static void device_error_is_told(void **state)
 
     (void)state;
     assert_non_null(events);
-    setenv("STANDIN_NVML_EVENTS", path, 1);
     setenv("STANDIN_CUDA_LEAKS", "allow", 1);
-    begin(NULL);
-    unsetenv("STANDIN_NVML_EVENTS");
+    begin_with("STANDIN_NVML_EVENTS", path);
     flow_begin(&flow, false);
     flow_expect_progress(&flow);
     worker = status_worker_ready(&right, 0);

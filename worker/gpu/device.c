@@ -141,11 +141,10 @@ static void device_free(struct gpu_device *device)
     list_remove(&device->link);
     gpu_watch_close(device);
     if (gpu->current == device) {
-        if (!gpu->lost)
-            gpu->driver.cuCtxSetCurrent(NULL);
+        gpu->driver.cuCtxSetCurrent(NULL);
         gpu->current = NULL;
     }
-    if (!gpu->lost && device->context != NULL)
+    if (device->context != NULL)
         gpu->driver.cuDevicePrimaryCtxRelease(device->device);
     free(device);
 }
@@ -343,14 +342,15 @@ void gpu_close(struct worker *worker)
     list_each (node, following, &gpu->devices) {
         gpu_lanes_close(list_entry(node, struct gpu_device, link));
     }
+    if (gpu->lost)
+        return; /* threads of CUDA's may still come back to it: it ends with the process */
     while (!list_empty(&gpu->devices))
         device_free(list_entry(gpu->devices.next, struct gpu_device, link));
     if (gpu->nvml != NULL)
         nvml_close(gpu->nvml);
     reactor_watch(&worker->reactor, &gpu->bell, 0);
     close(gpu->bell.fd);
-    if (!gpu->lost)
-        cuda_driver_unload(&gpu->driver);
+    cuda_driver_unload(&gpu->driver);
     free(gpu);
     worker->gpu = NULL;
 }

@@ -98,29 +98,32 @@ static void copy_land(struct gpu_copy *copy)
     copy->region = NULL;
 }
 
+static void lane_land(struct gpu_lane *lane)
+{
+    while (!list_empty(&lane->flying))
+        copy_land(list_entry(lane->flying.next, struct gpu_copy, link));
+}
+
 static void lane_close(struct gpu_device *device, struct gpu_lane *lane)
 {
     const struct cuda_driver *driver = &device->gpu->driver;
     const size_t size = (size_t)GPU_COPIES * GPU_CHUNK;
-    bool lost = device->gpu->lost;
 
     if (lane->copies == NULL)
         return;
-    if (!lost && lane->stream != NULL)
+    if (lane->stream != NULL)
         driver->cuStreamSynchronize(lane->stream);
-    while (!list_empty(&lane->flying))
-        copy_land(list_entry(lane->flying.next, struct gpu_copy, link));
-    for (unsigned i = 0; i < GPU_COPIES && !lost; i++)
+    lane_land(lane);
+    for (unsigned i = 0; i < GPU_COPIES; i++)
         if (lane->copies[i].event != NULL)
             driver->cuEventDestroy(lane->copies[i].event);
-    if (!lost && lane->pinned != NULL)
-        driver->cuMemHostUnregister(lane->pinned);
-    if (!lost && lane->stream != NULL)
-        driver->cuStreamDestroy(lane->stream);
     if (lane->pinned != NULL) {
+        driver->cuMemHostUnregister(lane->pinned);
         munmap(lane->pinned, size);
         atomic_count(&device->gpu->worker->stats->gpu_pinned_bytes, (uint64_t)-size);
     }
+    if (lane->stream != NULL)
+        driver->cuStreamDestroy(lane->stream);
     free(lane->copies);
     lane->copies = NULL;
 }
@@ -131,8 +134,12 @@ void gpu_lanes_close(struct gpu_device *device)
         return;
     if (gpu_device_enter(device) != CUDA_OK)
         device->gpu->lost = true; /* nothing of it can be given back */
-    for (int i = 0; i < GPU_LANES; i++)
-        lane_close(device, &device->lane[i]);
+    for (int i = 0; i < GPU_LANES; i++) {
+        if (device->gpu->lost) /* it may still be at the chunks: they end with the process */
+            lane_land(&device->lane[i]);
+        else
+            lane_close(device, &device->lane[i]);
+    }
 }
 
 /* ---- copies ---- */
