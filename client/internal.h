@@ -286,7 +286,7 @@ static inline int channel_guard(const struct tesup_channel *channel)
 {
     int rc = session_guard(channel != NULL ? channel->session : NULL);
 
-    if (rc == TS_OK && channel->lent)
+    if (rc == TS_OK && channel != NULL && channel->lent)
         rc = error_set(TS_ERR_INVALID, "the channel is lent: tesup_channel_reclaim comes first");
     return rc;
 }

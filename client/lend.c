@@ -30,7 +30,7 @@ int tesup_channel_wake(struct tesup_channel *channel)
 {
     int rc = session_guard(channel != NULL ? channel->session : NULL);
 
-    if (rc != TS_OK)
+    if (rc != TS_OK || channel == NULL)
         return rc;
     if (!channel->lent)
         return error_set(TS_ERR_INVALID, "the channel is not lent");
@@ -46,7 +46,7 @@ int tesup_channel_reclaim(struct tesup_channel *channel)
     uint64_t posted, taken;
     int rc = session_guard(channel != NULL ? channel->session : NULL);
 
-    if (rc != TS_OK)
+    if (rc != TS_OK || channel == NULL)
         return rc;
     if (!channel->lent)
         return error_set(TS_ERR_INVALID, "the channel is not lent");

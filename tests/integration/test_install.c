@@ -24,8 +24,12 @@ static void run(const char *format, ...)
 
 static void works_where_it_was_put(void **state)
 {
-    static const char *const files[] = {"include/tesup.h", "include/transfer_engine_c.h",
-                                        "lib/libtesup.so", "lib/libtransfer_engine.so",
+    static const char *const files[] = {"include/tesup.h",
+                                        "include/tesup_device.cuh",
+                                        "include/tesup_device_layout.h",
+                                        "include/transfer_engine_c.h",
+                                        "lib/libtesup.so",
+                                        "lib/libtransfer_engine.so",
                                         "lib/pkgconfig/libtesup.pc"};
     const char *there = command_scratch();
 

@@ -6,10 +6,10 @@
 #include "tests/standin/cuda.h"
 
 struct fail_rule {
-    char call[64];
-    bool work;
     unsigned long left; /* this many more are well */
     enum cuda_result code;
+    bool work;
+    char call[64];
 };
 
 static struct fail_rule rules[16];

@@ -4,7 +4,7 @@
  * STANDIN_NVML_NVLINK: "0000:17:00.0+0000:65:00.0" with commas, pairs that are linked (four links
  * each).  STANDIN_NVML_EVENTS names a file; each line "BUS_ID XID" that is there and was not yet
  * given out is an event (XID 0: a double bit ECC error).  STANDIN_CUDA_LOST as for CUDA. */
-#include <fcntl.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +128,7 @@ enum nvml_return nvml_pci(struct nvml_device *device, struct nvml_pci *pci)
     memset(pci, 0, sizeof(*pci));
     snprintf(pci->bus_id, sizeof(pci->bus_id), "0000%s", bus_id);
     for (char *c = pci->bus_id; *c; c++)
-        *c = *c >= 'a' && *c <= 'f' ? (char)(*c - 'a' + 'A') : *c;
+        *c = (char)toupper((unsigned char)*c);
     return NVML_OK;
 }
 

@@ -47,11 +47,11 @@ static void copies_there_and_back(void *unused)
 static void what_is_right_leaves_nothing(void **state)
 {
     (void)state;
-    for (char seed = '1'; seed < '6'; seed++) {
-        char variable[] = "STANDIN_CUDA_SEED=0";
+    for (int seed = 1; seed < 6; seed++) {
+        char variable[32];
         const char *const environment[] = {variable, NULL};
 
-        variable[sizeof(variable) - 2] = seed;
+        snprintf(variable, sizeof(variable), "STANDIN_CUDA_SEED=%d", seed);
         assert_int_equal(standin_child(copies_there_and_back, NULL, environment), 0);
     }
 }
@@ -140,6 +140,7 @@ static void copies_are_counted_while_they_run(void *folder)
     struct cuda_stream *streams[2];
     unsigned char local[64];
     cuda_pointer device;
+    char file[96];
     void *host;
 
     cuda_begin();
@@ -165,19 +166,20 @@ static void copies_are_counted_while_they_run(void *folder)
     cuda_end();
     EXPECT(standin_counters_read(folder, getpid(), &counters));
     EXPECT(counters.pinned_bytes == 0 && counters.pinned_bytes_most == MANY);
+    snprintf(file, sizeof(file), "%s/cuda.%d", (const char *)folder, (int)getpid());
+    EXPECT(unlink(file) == 0);
 }
 
 static void the_counters_say_what_was_copied(void **state)
 {
-    char folder[] = "/tmp/tesup-standin-XXXXXX", variable[96], file[96];
+    char folder[] = "/tmp/tesup-standin-XXXXXX", variable[96];
     const char *const environment[] = {variable, "STANDIN_CUDA_DELAY_US=2000", NULL};
 
     (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(variable, sizeof(variable), "STANDIN_CUDA_COUNTERS=%s", folder);
     assert_int_equal(standin_child(copies_are_counted_while_they_run, folder, environment), 0);
-    snprintf(file, sizeof(file), "rm -r %s", folder);
-    assert_int_equal(system(file), 0);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void on_fault(int signal)
