@@ -12,6 +12,7 @@
 #include "worker/drain.h"
 #include "worker/endpoint.h"
 #include "worker/gpu/staging.h"
+#include "worker/gpu/watch.h"
 #include "worker/inbound.h"
 #include "worker/intake.h"
 
@@ -96,6 +97,8 @@ static int completions_do_work(struct worker *worker)
 static void heartbeat(struct worker *worker)
 {
     counters_heartbeat(&worker->stats->heartbeat_ns, &worker->stats->heartbeat_cpu_ns);
+    if (worker->gpu != NULL)
+        gpu_look(worker);
 }
 
 /* A turn that found work has ended: how long nobody else was looked at. */

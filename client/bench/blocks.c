@@ -1,8 +1,11 @@
 #include "client/bench/blocks.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "client/bench/gpu.h"
 
 static int private_create(struct blocks *blocks, struct party *party, uint32_t access)
 {
@@ -32,8 +35,29 @@ static int shared_create(struct blocks *blocks, struct party *party, uint32_t ac
     return 0;
 }
 
+static int device_create(struct blocks *blocks, struct party *party, uint32_t access, uint32_t gpu)
+{
+    int code;
+
+    blocks->bytes = malloc(blocks->length);
+    if (blocks->bytes == NULL)
+        return party_fail(party, "out of memory");
+    if (gpu_create(party, gpu, blocks->length, &blocks->gpu))
+        goto err_free;
+    code = tesup_mem_register_gpu(party->session, (void *)(uintptr_t)blocks->gpu, blocks->length,
+                                  access, &blocks->region);
+    if (code == TESUP_OK)
+        return 0;
+    party_fail_code(party, code, "cannot register GPU memory");
+    gpu_destroy();
+err_free:
+    free(blocks->bytes);
+    blocks->bytes = NULL;
+    return -1;
+}
+
 int blocks_create(struct blocks *blocks, struct party *party, const struct message_case *shape,
-                  uint32_t access)
+                  uint32_t access, uint32_t gpu)
 {
     *blocks = (struct blocks){
         .length = shape->block_bytes * shape->batch * shape->depth,
@@ -43,6 +67,8 @@ int blocks_create(struct blocks *blocks, struct party *party, const struct messa
     };
     if (blocks->memory == BENCH_MEMORY_PRIVATE)
         return private_create(blocks, party, access);
+    if (blocks->memory == BENCH_MEMORY_GPU)
+        return device_create(blocks, party, access, gpu);
     return shared_create(blocks, party, access);
 }
 
@@ -56,6 +82,11 @@ int blocks_destroy(struct blocks *blocks, struct party *party)
         code = tesup_mem_unregister(party->session, blocks->region);
         if (code == TESUP_OK)
             munmap(blocks->bytes, blocks->length);
+    } else if (blocks->memory == BENCH_MEMORY_GPU) {
+        code = tesup_mem_unregister(party->session, blocks->region);
+        if (code == TESUP_OK)
+            gpu_destroy();
+        free(blocks->bytes);
     } else {
         code = tesup_mem_free(party->session, blocks->region);
     }
@@ -69,17 +100,28 @@ uint64_t blocks_offset(const struct blocks *blocks, uint32_t slot, uint32_t bloc
     return ((uint64_t)slot * blocks->batch + block) * blocks->block_bytes;
 }
 
+void blocks_clear(const struct blocks *blocks)
+{
+    memset(blocks->bytes, 0, blocks->length);
+    if (blocks->gpu != 0)
+        gpu_store(blocks->gpu, blocks->bytes, blocks->length);
+}
+
 void blocks_fill(const struct blocks *blocks, uint64_t first_iteration, uint32_t slots)
 {
     for (uint32_t slot = 0; slot < slots; slot++)
         for (uint32_t block = 0; block < blocks->batch; block++)
             pattern_fill(blocks->bytes + blocks_offset(blocks, slot, block), blocks->block_bytes,
                          first_iteration + slot, block);
+    if (blocks->gpu != 0)
+        gpu_store(blocks->gpu, blocks->bytes, blocks_offset(blocks, slots, 0));
 }
 
 bool blocks_check(const struct blocks *blocks, uint64_t first_iteration, uint32_t slots,
                   struct pattern_fault *fault)
 {
+    if (blocks->gpu != 0)
+        gpu_fetch(blocks->bytes, blocks->gpu, blocks_offset(blocks, slots, 0));
     for (uint32_t slot = 0; slot < slots; slot++)
         for (uint32_t block = 0; block < blocks->batch; block++)
             if (!pattern_check(blocks->bytes + blocks_offset(blocks, slot, block),
@@ -94,5 +136,8 @@ void blocks_corrupt(const struct blocks *blocks, uint64_t first_iteration, uint3
     if (iteration < first_iteration || iteration - first_iteration >= slots ||
         offset >= blocks->block_bytes)
         return;
-    blocks->bytes[blocks_offset(blocks, (uint32_t)(iteration - first_iteration), 0) + offset] ^= 1;
+    offset += blocks_offset(blocks, (uint32_t)(iteration - first_iteration), 0);
+    blocks->bytes[offset] ^= 1;
+    if (blocks->gpu != 0)
+        gpu_store(blocks->gpu + offset, blocks->bytes + offset, 1);
 }

@@ -6,7 +6,8 @@
 #include "client/bench/party.h"
 
 struct blocks {
-    uint8_t *bytes;
+    uint8_t *bytes; /* memory of a GPU: what it is filled from and fetched to */
+    uint64_t gpu;   /* its address; 0: host memory */
     uint64_t length;
     uint64_t block_bytes;
     uint32_t batch;
@@ -14,14 +15,17 @@ struct blocks {
     tesup_region_t region; /* 0: nothing is held */
 };
 
-/* `access` as in tesup.h. 0, or -1 with the party's error set and nothing held. */
+/* `access` as in tesup.h, `gpu` is the index of the GPU for memory of one. 0, or -1 with the
+ * party's error set and nothing held. */
 int blocks_create(struct blocks *blocks, struct party *party, const struct message_case *shape,
-                  uint32_t access);
+                  uint32_t access, uint32_t gpu);
 /* Zeroed or already destroyed ones are fine. */
 int blocks_destroy(struct blocks *blocks, struct party *party);
 
 /* Place of block `block` of the batch in iteration slot `slot` of the round. */
 uint64_t blocks_offset(const struct blocks *blocks, uint32_t slot, uint32_t block);
+/* All bytes 0: pages are touched, and nothing is left of an earlier case. */
+void blocks_clear(const struct blocks *blocks);
 /* All blocks of a round of `slots` iterations from `first_iteration`. */
 void blocks_fill(const struct blocks *blocks, uint64_t first_iteration, uint32_t slots);
 bool blocks_check(const struct blocks *blocks, uint64_t first_iteration, uint32_t slots,

@@ -132,6 +132,7 @@ static struct message_case case_shape(const struct bench_options *options, enum 
         .memory = options->memory,
         .idle = options->idle,
         .receipts = receipts && options->notify != BENCH_NOTIFY_NONE,
+        .gpu = options->peer_gpu,
     };
 }
 
@@ -140,7 +141,7 @@ static int case_execute(struct case_run *run, case_progress_fn *progress, void *
 {
     struct round *round = &run->round;
 
-    if (blocks_create(&run->blocks, run->party, &run->shape, TESUP_ACCESS_LOCAL))
+    if (blocks_create(&run->blocks, run->party, &run->shape, TESUP_ACCESS_LOCAL, run->options->gpu))
         return -1;
     round->party = run->party;
     round->shape = &run->shape;

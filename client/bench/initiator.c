@@ -7,6 +7,7 @@
 #include "client/bench/case.h"
 #include "client/bench/clock.h"
 #include "client/bench/fabric.h"
+#include "client/bench/gpu.h"
 #include "client/bench/party.h"
 #include "client/bench/progress.h"
 #include "client/bench/report.h"
@@ -135,6 +136,7 @@ int initiator_run(const struct bench_options *options)
     if (failed && initiator->party.error[0])
         fprintf(stderr, "tesup bench: %s\n", initiator->party.error);
     party_close(&initiator->party);
+    gpu_close();
     free(initiator);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -63,7 +63,7 @@ struct message_case {
     uint32_t memory;   /* enum bench_memory */
     uint32_t idle;     /* enum bench_idle */
     uint32_t receipts; /* 1: send RECEIPT for each iteration */
-    uint32_t pad;
+    uint32_t gpu;      /* index of the target's, for memory of a GPU */
 };
 
 struct message_ready {

@@ -18,8 +18,10 @@ static const struct choice notify_choices[] = {{"none", BENCH_NOTIFY_NONE},
                                                {"native", BENCH_NOTIFY_NATIVE},
                                                {"oob", BENCH_NOTIFY_OOB},
                                                {NULL, 0}};
-static const struct choice memory_choices[] = {
-    {"shared", BENCH_MEMORY_SHARED}, {"private", BENCH_MEMORY_PRIVATE}, {NULL, 0}};
+static const struct choice memory_choices[] = {{"shared", BENCH_MEMORY_SHARED},
+                                               {"private", BENCH_MEMORY_PRIVATE},
+                                               {"gpu", BENCH_MEMORY_GPU},
+                                               {NULL, 0}};
 static const struct choice fabric_choices[] = {{"auto", BENCH_FABRIC_AUTO},
                                                {"tcp", BENCH_FABRIC_TCP},
                                                {"local", BENCH_FABRIC_LOCAL},
@@ -39,6 +41,8 @@ enum {
     KEY_DEPTH,
     KEY_NOTIFY,
     KEY_MEMORY,
+    KEY_GPU,
+    KEY_PEER_GPU,
     KEY_FABRIC,
     KEY_IDLE,
     KEY_JSON,
@@ -65,7 +69,10 @@ static const struct argp_option option_table[] = {
      "iterations in flight at once (default: 1); batch x depth is at most 1024", 0},
     {"notify", KEY_NOTIFY, "KIND", 0,
      "notification bound to each block: none, native or oob (default: native)", 0},
-    {"memory", KEY_MEMORY, "KIND", 0, "shared or private memory of both jobs (default: shared)", 0},
+    {"memory", KEY_MEMORY, "KIND", 0,
+     "shared or private memory of both jobs, or memory of a gpu (default: shared)", 0},
+    {"gpu", KEY_GPU, "N", 0, "which GPU, as CUDA counts (default: 0)", 0},
+    {"peer-gpu", KEY_PEER_GPU, "N", 0, "which GPU at the target (default: 0)", 0},
     {"fabric", KEY_FABRIC, "NAME", 0,
      "auto, tcp, local or verbs; local starts its supervisors with it, initiator refuses to run "
      "over "
@@ -199,6 +206,9 @@ static void options_check(struct argp_state *state, const struct parse *parse)
     if ((uint64_t)options->batch * options->depth > OPTIONS_BLOCKS_MAX)
         argp_error(state, "--batch %u x --depth %u is more than %u blocks in flight",
                    options->batch, options->depth, OPTIONS_BLOCKS_MAX);
+    if ((parse->given[KEY_GPU - KEY_OP] || parse->given[KEY_PEER_GPU - KEY_OP]) &&
+        options->memory != BENCH_MEMORY_GPU)
+        argp_error(state, "--gpu and --peer-gpu are for --memory gpu");
     if (parse->given[KEY_JSON - KEY_OP] && parse->given[KEY_CSV - KEY_OP])
         argp_error(state, "--json and --csv exclude each other");
 }
@@ -237,6 +247,12 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_MEMORY:
         options->memory = (enum bench_memory)choice_find(state, "--memory", memory_choices, arg);
+        return 0;
+    case KEY_GPU:
+        options->gpu = (uint32_t)number_parse(state, "--gpu", arg, 0, OPTIONS_GPU_MAX);
+        return 0;
+    case KEY_PEER_GPU:
+        options->peer_gpu = (uint32_t)number_parse(state, "--peer-gpu", arg, 0, OPTIONS_GPU_MAX);
         return 0;
     case KEY_FABRIC:
         options->fabric = (enum bench_fabric)choice_find(state, "--fabric", fabric_choices, arg);

@@ -12,7 +12,7 @@
 enum bench_mode { BENCH_MODE_LOCAL = 1, BENCH_MODE_TARGET = 2, BENCH_MODE_INITIATOR = 4 };
 enum bench_op { BENCH_OP_WRITE = 0, BENCH_OP_READ = 1, BENCH_OP_COUNT };
 enum bench_notify { BENCH_NOTIFY_NONE = 0, BENCH_NOTIFY_NATIVE = 1, BENCH_NOTIFY_OOB = 2 };
-enum bench_memory { BENCH_MEMORY_SHARED = 0, BENCH_MEMORY_PRIVATE = 1 };
+enum bench_memory { BENCH_MEMORY_SHARED = 0, BENCH_MEMORY_PRIVATE = 1, BENCH_MEMORY_GPU = 2 };
 enum bench_fabric {
     BENCH_FABRIC_AUTO = 0,
     BENCH_FABRIC_TCP = 1,
@@ -25,6 +25,7 @@ enum bench_format { BENCH_FORMAT_TABLE = 0, BENCH_FORMAT_JSON = 1, BENCH_FORMAT_
 /* The largest batch x depth: what fits a mailbox of the smallest size with one message each. */
 #define OPTIONS_BLOCKS_MAX 1024u
 #define OPTIONS_ITERS_MAX  10000000u
+#define OPTIONS_GPU_MAX    255u
 
 struct bench_options {
     enum bench_mode mode;
@@ -41,6 +42,7 @@ struct bench_options {
     uint32_t depth;
     enum bench_notify notify;
     enum bench_memory memory;
+    uint32_t gpu, peer_gpu; /* index at this job and at the target */
     enum bench_fabric fabric;
     enum bench_idle idle;
     enum bench_format format;

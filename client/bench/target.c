@@ -6,6 +6,7 @@
 
 #include "client/bench/blocks.h"
 #include "client/bench/clock.h"
+#include "client/bench/gpu.h"
 #include "client/bench/party.h"
 
 struct target {
@@ -48,11 +49,12 @@ static int case_begin(struct target *target, const struct message_case *shape)
     party->idle = (enum bench_idle)shape->idle;
     if (blocks_create(&target->blocks, party, shape,
                       shape->op == BENCH_OP_READ ? TESUP_ACCESS_REMOTE_READ
-                                                 : TESUP_ACCESS_REMOTE_WRITE))
+                                                 : TESUP_ACCESS_REMOTE_WRITE,
+                      shape->gpu))
         return -1;
     /* WRITE: touch the pages now, not in the first iteration. READ: the fill does. */
     if (shape->op == BENCH_OP_WRITE)
-        memset(target->blocks.bytes, 0, target->blocks.length);
+        blocks_clear(&target->blocks);
     round_begin(target, 0);
     ready.region = target->blocks.region;
     return party_message_send(party, &ready.head, sizeof(ready), MESSAGE_READY);
@@ -195,6 +197,7 @@ out:
     if (result)
         fprintf(stderr, "tesup bench target: %s\n", target->party.error);
     party_close(&target->party);
+    gpu_close();
     free(target);
     return result ? EXIT_FAILURE : EXIT_SUCCESS;
 }

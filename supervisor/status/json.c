@@ -156,6 +156,27 @@ static json_t *endpoints_make(const struct status *status, const struct counters
     return array;
 }
 
+static json_t *gpus_make(const struct counters_worker *worker)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < COUNTERS_GPUS; i++) {
+        const struct counters_gpu *gpu = &worker->gpu[i];
+        json_t *object;
+
+        if (!atomic_peek(&gpu->regions))
+            continue;
+        object = json_object();
+        set(object, "gpu", text(gpu->gpu));
+        set(object, "way", text(gpu->way));
+        set(object, "why", text_or_null(gpu->why));
+        set(object, "regions", number(atomic_peek(&gpu->regions)));
+        set(object, "bytes", number(atomic_peek(&gpu->bytes)));
+        (void)json_array_append_new(array, object);
+    }
+    return array;
+}
+
 static json_t *last_exit_make(const struct counters_worker_life *life)
 {
     json_t *object;
@@ -219,6 +240,7 @@ static json_t *pair_make(const struct status *status, const struct counters_work
     set(object, "fabric_in_use", text(fabric));
     set(object, "reason", text(life->reason));
     set(object, "worker", worker_make(status, worker));
+    set(object, "gpu_memory", gpus_make(worker));
     set(object, "endpoints", endpoints_make(status, worker));
     set(object, "errors", errors_make(worker->error));
     return object;

@@ -75,6 +75,18 @@ static void endpoints_copy(const struct counters_endpoint *from, struct counters
     }
 }
 
+static void gpus_copy(const struct counters_gpu *from, struct counters_gpu *to)
+{
+    for (size_t i = 0; i < COUNTERS_GPUS; i++) {
+        if (!atomic_peek(&from[i].regions))
+            continue;
+        counters_snapshot(&from[i], &to[i], sizeof(to[i]));
+        TERMINATE(to[i].gpu);
+        TERMINATE(to[i].way);
+        TERMINATE(to[i].why);
+    }
+}
+
 static void worker_copy(const struct counters_worker *from, struct counters_worker *to)
 {
     life_copy(&from->life, &to->life);
@@ -86,6 +98,7 @@ static void worker_copy(const struct counters_worker *from, struct counters_work
         atomic_set(copy, atomic_peek(live));
     }
     endpoints_copy(from->endpoint, to->endpoint);
+    gpus_copy(from->gpu, to->gpu);
     errors_copy(from->error, to->error);
 }
 

@@ -121,6 +121,22 @@ static void sessions_rows(struct status_rows *rows, size_t parent, const struct 
             session_row(rows, parent, status, session);
 }
 
+/* Which way regions of a GPU go to other hosts, and why not a better one. */
+static void gpus_rows(struct status_rows *rows, size_t parent, const struct counters_worker *worker)
+{
+    for (size_t i = 0; i < COUNTERS_GPUS; i++) {
+        const struct counters_gpu *gpu = &worker->gpu[i];
+        char size[24];
+
+        if (!atomic_peek(&gpu->regions))
+            continue;
+        status_format_bytes(atomic_peek(&gpu->bytes), size, sizeof(size));
+        tree_row(rows, parent, "gpu memory", STATUS_COLOUR_NONE,
+                 "%s: regions %" PRIu64 ", %s, by %s%s%s", gpu->gpu, atomic_peek(&gpu->regions),
+                 size, gpu->way, gpu->why[0] ? ": " : "", gpu->why);
+    }
+}
+
 static enum status_colour endpoint_colour(uint64_t state)
 {
     return state == ENDPOINT_READY     ? STATUS_COLOUR_GOOD
@@ -198,6 +214,7 @@ int status_tree_print(const struct status *status, const struct status_screen *s
         status_rows_text(rows, worker->life.reason);
         devices_rows(rows, pair, &worker->life);
         worker_rows(rows, pair, status, worker);
+        gpus_rows(rows, pair, worker);
         sessions_rows(rows, pair, status, worker);
         endpoints_rows(rows, pair, status, worker);
     }

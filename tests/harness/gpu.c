@@ -3,12 +3,14 @@
 #include "tests/harness/gpu.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/harness/standin.h"
+#include "tests/harness/wait.h"
 
 #define DEVICES 2
 
@@ -37,7 +39,8 @@ static void counters_expect_none(pid_t pid)
 #undef LEFT
 }
 
-void gpu_counters_end(void)
+/* Calls `visit` for each process; how many there are. */
+static unsigned counters_each(void (*visit)(pid_t pid, const char *path))
 {
     DIR *files = opendir(folder);
     const struct dirent *file;
@@ -49,15 +52,44 @@ void gpu_counters_end(void)
     while ((file = readdir(files)) != NULL) {
         if (sscanf(file->d_name, "cuda.%d", &pid) != 1)
             continue;
-        if (pid != (int)getpid())
-            counters_expect_none(pid);
         snprintf(path, sizeof(path), "%s/%s", folder, file->d_name);
-        unlink(path);
+        visit(pid, path);
         count++;
     }
     closedir(files);
-    assert_true(count > 0);
+    return count;
+}
+
+static void counters_look(pid_t pid, const char *path)
+{
+    (void)path;
+    if (pid != getpid())
+        counters_expect_none(pid);
+}
+
+static void counters_remove(pid_t pid, const char *path)
+{
+    (void)pid;
+    unlink(path);
+}
+
+void gpu_counters_expect_clean(void)
+{
+    assert_true(counters_each(counters_look) > 0);
+}
+
+void gpu_counters_end(void)
+{
+    counters_each(counters_remove);
     assert_int_equal(rmdir(folder), 0);
+}
+
+void gpu_worker_opened_wait(const struct daemon *daemon, uint64_t count)
+{
+    struct wait wait = wait_begin("a worker's number of opened allocations", WAIT_MS);
+
+    while (gpu_worker_counters(daemon).ipc_opened != count)
+        wait_step(&wait);
 }
 
 struct standin_counters gpu_worker_counters(const struct daemon *daemon)
@@ -115,6 +147,18 @@ cuda_pointer gpu_alloc(uint64_t size)
     cuda_pointer at = 0;
 
     gpu_check(gpu_driver.cuMemAlloc(&at, size));
+    return at;
+}
+
+cuda_pointer gpu_alloc_managed(uint64_t size)
+{
+    enum cuda_result (*alloc)(cuda_pointer *, size_t, unsigned int) = NULL;
+    void *symbol = dlsym(gpu_driver.library, "cuMemAllocManaged"); /* only tests want it */
+    cuda_pointer at = 0;
+
+    assert_non_null(symbol);
+    memcpy(&alloc, &symbol, sizeof(alloc));
+    gpu_check(alloc(&at, size, 1));
     return at;
 }
 

@@ -12,12 +12,15 @@
 
 extern struct cuda_driver gpu_driver;
 
-/* A folder for the counters of all processes that are started from here on; and that every one of
- * them that ended by itself has left nothing. */
+/* A folder for the counters of all processes that are started from here on. */
 void gpu_counters_begin(void);
+/* None of them has left anything. */
+void gpu_counters_expect_clean(void);
 void gpu_counters_end(void);
 /* Of the first worker of the daemon, which runs. */
 struct standin_counters gpu_worker_counters(const struct daemon *daemon);
+/* Waits until that worker has this many allocations of jobs open. */
+void gpu_worker_opened_wait(const struct daemon *daemon, uint64_t count);
 
 /* CUDA in this process: device 0 is current. */
 void gpu_begin(void);
@@ -28,6 +31,8 @@ void gpu_check_at(enum cuda_result result, const char *file, int line);
 void gpu_use(int ordinal);
 
 cuda_pointer gpu_alloc(uint64_t size);
+/* Memory that moves between host and device by itself. */
+cuda_pointer gpu_alloc_managed(uint64_t size);
 void gpu_free(cuda_pointer at);
 /* As party_fill and party_verify. */
 void gpu_fill(cuda_pointer at, uint64_t length, uint64_t seed);

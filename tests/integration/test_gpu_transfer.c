@@ -238,6 +238,7 @@ static int group_teardown(void **state)
 
     gpu_end();
     rc = site_group_teardown(state);
+    gpu_counters_expect_clean();
     gpu_counters_end();
     return rc;
 }

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "shm/nvml.h"
 #include "worker/gpu/staging.h"
+#include "worker/gpu/watch.h"
 #include "worker/worker.h"
 
 /* ---- errors ---- */
@@ -55,16 +57,24 @@ static int result_code(enum cuda_result result)
     }
 }
 
-void gpu_lose(struct gpu_device *device, const char *call, enum cuda_result result)
+void gpu_lose(struct gpu_device *device, const char *why)
 {
     struct gpu *gpu = device->gpu;
     struct worker *worker = gpu->worker;
 
     if (!gpu->lost)
-        worker_error(worker, &worker->peer_limit, "GPU %s is lost: %s: %s; the worker starts anew",
-                     device->bus_id, call, cuda_name(&gpu->driver, result));
+        worker_error(worker, &worker->peer_limit, "GPU %s is lost: %s; the worker starts anew",
+                     device->bus_id, why);
     gpu->lost = true;
     worker->stop = worker->broken = true;
+}
+
+void gpu_lose_by(struct gpu_device *device, const char *call, enum cuda_result result)
+{
+    char why[PROTO_TEXT_MAX];
+
+    snprintf(why, sizeof(why), "%s: %s", call, cuda_name(&device->gpu->driver, result));
+    gpu_lose(device, why);
 }
 
 int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result result, char *text,
@@ -74,7 +84,7 @@ int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result re
              cuda_name(&device->gpu->driver, result));
     if (!result_is_fatal(result))
         return result_code(result);
-    gpu_lose(device, call, result);
+    gpu_lose_by(device, call, result);
     return TS_ERR_FAULT;
 }
 
@@ -129,12 +139,12 @@ static void device_free(struct gpu_device *device)
     struct gpu *gpu = device->gpu;
 
     list_remove(&device->link);
+    gpu_watch_close(device);
     if (gpu->current == device) {
-        if (!gpu->lost)
-            gpu->driver.cuCtxSetCurrent(NULL);
+        gpu->driver.cuCtxSetCurrent(NULL);
         gpu->current = NULL;
     }
-    if (!gpu->lost && device->context != NULL)
+    if (device->context != NULL)
         gpu->driver.cuDevicePrimaryCtxRelease(device->device);
     free(device);
 }
@@ -182,6 +192,7 @@ static int device_open(struct gpu *gpu, cuda_device number, const uint8_t uuid[1
     rc = gpu_lanes_open(device, text, text_size);
     if (rc != TS_OK)
         goto err_free;
+    gpu_watch_open(device);
     *opened = device;
     return TS_OK;
 
@@ -259,7 +270,7 @@ bool gpu_flush(struct gpu *gpu)
                                                             CUDA_FLUSH_TO_OWNER);
         }
         if (result != CUDA_OK) /* nobody may be told that the bytes are there */
-            gpu_lose(device, call, result);
+            gpu_lose_by(device, call, result);
     }
     return !gpu->lost;
 }
@@ -331,12 +342,15 @@ void gpu_close(struct worker *worker)
     list_each (node, following, &gpu->devices) {
         gpu_lanes_close(list_entry(node, struct gpu_device, link));
     }
+    if (gpu->lost)
+        return; /* threads of CUDA's may still come back to it: it ends with the process */
     while (!list_empty(&gpu->devices))
         device_free(list_entry(gpu->devices.next, struct gpu_device, link));
+    if (gpu->nvml != NULL)
+        nvml_close(gpu->nvml);
     reactor_watch(&worker->reactor, &gpu->bell, 0);
     close(gpu->bell.fd);
-    if (!gpu->lost)
-        cuda_driver_unload(&gpu->driver);
+    cuda_driver_unload(&gpu->driver);
     free(gpu);
     worker->gpu = NULL;
 }

@@ -15,6 +15,8 @@
 #include "shm/proto.h"
 #include "worker/reactor.h"
 
+struct nvml;
+struct nvml_watch;
 struct worker;
 
 /* Copies of one direction: a stream of their own, in which they end in the order of their start. */
@@ -47,8 +49,9 @@ struct gpu_device {
     struct cuda_context *context;
     struct list allocations; /* mapping.c */
     struct gpu_lane lane[GPU_LANES];
-    bool flushes;    /* a NIC's writes are seen only after a flush */
-    uint32_t by_nic; /* regions that a NIC writes to */
+    bool flushes;             /* a NIC's writes are seen only after a flush */
+    uint32_t by_nic;          /* regions that a NIC writes to */
+    struct nvml_watch *watch; /* NULL: NVML tells nothing */
 };
 
 struct gpu {
@@ -57,7 +60,8 @@ struct gpu {
     struct list devices;
     struct gpu_device *current; /* whose context is current */
     struct source bell;
-    bool lost; /* nothing is asked of CUDA any more: this process ends */
+    struct nvml *nvml; /* NULL: not there */
+    bool lost;         /* nothing is asked of CUDA any more: this process ends */
 };
 
 /* The worker's CUDA, made when first asked for. NULL with text. */
@@ -79,6 +83,7 @@ int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result re
  * here on. False: the GPU is lost. */
 bool gpu_flush(struct gpu *gpu);
 /* Nothing is to be had from it any more: says so, and ends the worker. */
-void gpu_lose(struct gpu_device *device, const char *call, enum cuda_result result);
+void gpu_lose(struct gpu_device *device, const char *why);
+void gpu_lose_by(struct gpu_device *device, const char *call, enum cuda_result result);
 
 #endif

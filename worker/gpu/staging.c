@@ -98,29 +98,32 @@ static void copy_land(struct gpu_copy *copy)
     copy->region = NULL;
 }
 
+static void lane_land(struct gpu_lane *lane)
+{
+    while (!list_empty(&lane->flying))
+        copy_land(list_entry(lane->flying.next, struct gpu_copy, link));
+}
+
 static void lane_close(struct gpu_device *device, struct gpu_lane *lane)
 {
     const struct cuda_driver *driver = &device->gpu->driver;
     const size_t size = (size_t)GPU_COPIES * GPU_CHUNK;
-    bool lost = device->gpu->lost;
 
     if (lane->copies == NULL)
         return;
-    if (!lost && lane->stream != NULL)
+    if (lane->stream != NULL)
         driver->cuStreamSynchronize(lane->stream);
-    while (!list_empty(&lane->flying))
-        copy_land(list_entry(lane->flying.next, struct gpu_copy, link));
-    for (unsigned i = 0; i < GPU_COPIES && !lost; i++)
+    lane_land(lane);
+    for (unsigned i = 0; i < GPU_COPIES; i++)
         if (lane->copies[i].event != NULL)
             driver->cuEventDestroy(lane->copies[i].event);
-    if (!lost && lane->pinned != NULL)
-        driver->cuMemHostUnregister(lane->pinned);
-    if (!lost && lane->stream != NULL)
-        driver->cuStreamDestroy(lane->stream);
     if (lane->pinned != NULL) {
+        driver->cuMemHostUnregister(lane->pinned);
         munmap(lane->pinned, size);
         atomic_count(&device->gpu->worker->stats->gpu_pinned_bytes, (uint64_t)-size);
     }
+    if (lane->stream != NULL)
+        driver->cuStreamDestroy(lane->stream);
     free(lane->copies);
     lane->copies = NULL;
 }
@@ -131,8 +134,12 @@ void gpu_lanes_close(struct gpu_device *device)
         return;
     if (gpu_device_enter(device) != CUDA_OK)
         device->gpu->lost = true; /* nothing of it can be given back */
-    for (int i = 0; i < GPU_LANES; i++)
-        lane_close(device, &device->lane[i]);
+    for (int i = 0; i < GPU_LANES; i++) {
+        if (device->gpu->lost) /* it may still be at the chunks: they end with the process */
+            lane_land(&device->lane[i]);
+        else
+            lane_close(device, &device->lane[i]);
+    }
 }
 
 /* ---- copies ---- */
@@ -156,14 +163,23 @@ struct gpu_copy *gpu_copy_take(struct gpu_device *device, enum gpu_lane_kind kin
 void gpu_copy_give(struct gpu_copy *copy)
 {
     struct gpu_lane *lane = copy->lane;
-    struct gpu_waiter *waiter;
+    struct list woken;
 
     list_append(&lane->free, &copy->link);
-    if (list_empty(&lane->waiters))
-        return;
-    waiter = list_entry(lane->waiters.next, struct gpu_waiter, link);
-    list_remove(&waiter->link);
-    waiter->wake(waiter);
+    /* All of them, since not everyone still needs it: who comes too late waits again. */
+    list_init(&woken);
+    while (!list_empty(&lane->waiters)) {
+        struct list *node = lane->waiters.next;
+
+        list_remove(node);
+        list_append(&woken, node);
+    }
+    while (!list_empty(&woken)) {
+        struct gpu_waiter *waiter = list_entry(woken.next, struct gpu_waiter, link);
+
+        list_remove(&waiter->link);
+        waiter->wake(waiter);
+    }
 }
 
 void gpu_wait(struct gpu_device *device, enum gpu_lane_kind kind, struct gpu_waiter *waiter)
@@ -284,7 +300,7 @@ void gpu_copy_abandon(struct gpu_copy *copy)
             result = gpu->driver.cuEventQuery(copy->event);
     }
     if (result != CUDA_OK) { /* a device that does not end a copy is as good as lost */
-        gpu_lose(copy->device, "cuEventQuery", result);
+        gpu_lose_by(copy->device, "cuEventQuery", result);
         return;
     }
     copy_land(copy);
@@ -317,7 +333,7 @@ static int lane_poll(struct gpu_device *device, struct gpu_lane *lane)
             break;
         if (result != CUDA_OK) {
             /* The copy's own error, or of one before it: what it moved is not known. */
-            gpu_lose(device, "cuEventQuery", result);
+            gpu_lose_by(device, "cuEventQuery", result);
             break;
         }
         copy_end(copy);
@@ -362,7 +378,7 @@ static void lane_arm(struct gpu_device *device, struct gpu_lane *lane)
         result = gpu->driver.cuLaunchHostFunc(lane->stream, lane_ring, lane);
     lane->armed = result == CUDA_OK;
     if (result != CUDA_OK)
-        gpu_lose(device, "cuLaunchHostFunc", result);
+        gpu_lose_by(device, "cuLaunchHostFunc", result);
 }
 
 bool gpu_arm(struct worker *worker)

@@ -33,6 +33,8 @@ struct memory_entry {
     uint32_t access; /* TESUP_ACCESS_* */
     bool read_only;  /* the program cannot write there: a READ must not land */
     bool ready;      /* false while it is registered or unregistered */
+    bool gpu;        /* of a GPU, or else of nobody */
+    bool gpu_said;   /* the program says so */
     tesup_region_t region;
 };
 

@@ -1,7 +1,6 @@
 #include "client/compat/mooncake/location.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "client/compat/mooncake/code.h"
 
+#define GPU_PREFIX      "cuda:"
 #define NODES_DIRECTORY "/sys/devices/system/node"
 
 static bool number_read(const char **at, unsigned long *number)
@@ -42,9 +42,10 @@ static int node_check(const char *location, unsigned long node, char *text, size
 
 static int malformed(const char *location, char *text, size_t size)
 {
-    snprintf(text, size,
-             "location '%.60s' is none; \"*\", \"cpu:N\" and \"segments:PAGE:N,N...\" are",
-             location);
+    snprintf(
+        text, size,
+        "location '%.60s' is none; \"*\", \"cpu:N\", \"cuda:N\" and \"segments:PAGE:N,N...\" are",
+        location);
     return TRANSFER_ENGINE_INVALID_ARGUMENT;
 }
 
@@ -63,11 +64,12 @@ static int cuda_check(const char *location, const char *at, char *text, size_t s
 
     if (!number_read(&at, &device) || *at != '\0')
         return malformed(location, text, size);
-    snprintf(text, size,
-             "location '%.60s': GPU memory cannot be registered yet; copy to host memory and "
-             "register that",
-             location);
-    return TRANSFER_ENGINE_NOT_IMPLEMENTED;
+    return 0;
+}
+
+bool location_is_gpu(const char *location)
+{
+    return location != NULL && strncmp(location, GPU_PREFIX, strlen(GPU_PREFIX)) == 0;
 }
 
 static int segments_check(const char *location, const char *at, char *text, size_t size)
@@ -91,7 +93,7 @@ int location_check(const char *location, char *text, size_t size)
     static const struct {
         const char *prefix;
         int (*check)(const char *location, const char *at, char *text, size_t size);
-    } forms[] = {{"cpu:", cpu_check}, {"cuda:", cuda_check}, {"segments:", segments_check}};
+    } forms[] = {{"cpu:", cpu_check}, {GPU_PREFIX, cuda_check}, {"segments:", segments_check}};
 
     if (location == NULL || location[0] == '\0' || strcmp(location, "*") == 0)
         return 0;

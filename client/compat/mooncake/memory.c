@@ -103,24 +103,22 @@ static int range_check(const void *address, size_t length, const char *location,
 }
 
 /* Looks at the memory and decides what peers may do. */
-static int entry_probe(struct memory_entry *entry, const char *call)
+static void entry_probe(struct memory_entry *entry, const char *call)
 {
     switch (probe_memory(entry->base, entry->length)) {
     case PROBE_UNMAPPED:
-        return refuse(TRANSFER_ENGINE_INVALID_ARGUMENT, call,
-                      "%#llx + %llu bytes are not all memory of this process",
-                      (unsigned long long)entry->base, (unsigned long long)entry->length);
+        entry->gpu = true; /* else it is nobody's */
+        break;
     case PROBE_READ_ONLY:
         say(LOG_LEVEL_WARNING, call,
             "%#llx is read-only memory: it is registered to be read; what is written to it fails",
             (unsigned long long)entry->base);
         entry->read_only = true;
         entry->access &= ~TESUP_ACCESS_REMOTE_WRITE;
-        return 0;
+        break;
     case PROBE_PLAIN:
         break;
     }
-    return 0;
 }
 
 /* Without the lock. */
@@ -129,10 +127,22 @@ static int entry_register(struct engine *engine, struct memory_entry *entry)
     int rc;
 
     slot_release(engine);
-    rc = tesup_mem_register(engine->session, (void *)(uintptr_t)entry->base, entry->length,
-                            entry->access, &entry->region);
+    rc = entry->gpu ? tesup_mem_register_gpu(engine->session, (void *)(uintptr_t)entry->base,
+                                             entry->length, entry->access, &entry->region)
+                    : tesup_mem_register(engine->session, (void *)(uintptr_t)entry->base,
+                                         entry->length, entry->access, &entry->region);
     slot_retake(engine);
     return rc;
+}
+
+static int entry_refuse(const struct memory_entry *entry, int rc, const char *call)
+{
+    if (entry->gpu && !entry->gpu_said)
+        return refuse(TRANSFER_ENGINE_INVALID_ARGUMENT, call,
+                      "%#llx + %llu bytes are not all memory of this process, and of no GPU: %s",
+                      (unsigned long long)entry->base, (unsigned long long)entry->length,
+                      tesup_last_error());
+    return refuse(code_of_tesup(rc), call, "%s", tesup_last_error());
 }
 
 /* The lock is let go meanwhile: the table keeps the place. */
@@ -154,7 +164,7 @@ static int memory_add(struct engine *engine, struct memory_entry entry, const ch
         return 0;
     }
     memory_remove(&engine->memory, kept);
-    return refuse(code_of_tesup(rc), call, "%s", tesup_last_error());
+    return entry_refuse(&entry, rc, call);
 }
 
 static int memory_register(struct engine *engine, void *address, size_t length,
@@ -165,9 +175,12 @@ static int memory_register(struct engine *engine, void *address, size_t length,
                                  .access = remote ? ACCESS_ALL : TESUP_ACCESS_LOCAL};
     int code = range_check(address, length, location, call);
 
-    if (code == 0)
-        code = entry_probe(&entry, call);
-    return code == 0 ? memory_add(engine, entry, call) : code;
+    if (code != 0)
+        return code;
+    entry.gpu = entry.gpu_said = location_is_gpu(location);
+    if (!entry.gpu)
+        entry_probe(&entry, call);
+    return memory_add(engine, entry, call);
 }
 
 /* Waits, without the lock, until no byte can be read or land any more. */

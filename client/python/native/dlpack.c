@@ -8,6 +8,7 @@
 #include "native.h"
 
 #define DLPACK_CPU       1
+#define DLPACK_CUDA      2
 #define DLPACK_CUDA_HOST 3  /* pinned, and read and written like any other memory */
 #define DLPACK_ROCM_HOST 11 /* the same */
 
@@ -53,11 +54,12 @@ static int tensor_range(const struct dlpack_tensor *tensor, struct dlpack_range 
     int64_t count = tensor_count(tensor);
     char text[192];
 
-    if (tensor->device.kind != DLPACK_CPU && tensor->device.kind != DLPACK_CUDA_HOST &&
-        tensor->device.kind != DLPACK_ROCM_HOST) {
+    range->gpu = tensor->device.kind == DLPACK_CUDA;
+    if (tensor->device.kind != DLPACK_CPU && !range->gpu &&
+        tensor->device.kind != DLPACK_CUDA_HOST && tensor->device.kind != DLPACK_ROCM_HOST) {
         snprintf(text, sizeof(text),
-                 "a tensor on DLPack device type %d: only memory of the host can be registered; "
-                 "copy it to the CPU (pinned memory is fine), or into Session.alloc()",
+                 "a tensor on DLPack device type %d: memory of the host and of CUDA devices can be "
+                 "registered; copy it there, or into Session.alloc()",
                  (int)tensor->device.kind);
         error_raise_text(TESUP_ERR_UNSUPPORTED, text);
         return -1;

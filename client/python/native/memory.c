@@ -2,7 +2,8 @@
  *
  * Shared memory is mapped here and not by tesup_mem_alloc(): a view of it (memoryview, numpy array)
  * may outlive the region and the session, and must not lose its pages.  Memory of another object is
- * held by a Py_buffer or a DLPack tensor until no byte can be read or land any more.
+ * held by a Py_buffer or a DLPack tensor until no byte can be read or land any more.  What has
+ * only an address (the CUDA array interface) comes as a dict, with its owner.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,8 @@ struct memory_object {
     bool held;     /* exporter is */
     Py_buffer exporter;
     void *tensor;
+    bool gpu;
+    PyObject *owner; /* of memory of a GPU that has no tensor */
 };
 
 /* ---- shared memory of our own ---- */
@@ -144,9 +147,35 @@ static int memory_take_file(struct memory_object *self, PyObject *source, uint32
     return rc == TESUP_OK ? 0 : -1;
 }
 
+/* {"address", "length", "readonly", "owner"} */
+static int memory_take_address(struct memory_object *self, PyObject *source)
+{
+    PyObject *address = PyDict_GetItemString(source, "address");
+    PyObject *length = PyDict_GetItemString(source, "length");
+    PyObject *readonly = PyDict_GetItemString(source, "readonly");
+    PyObject *owner = PyDict_GetItemString(source, "owner");
+    uint64_t at;
+
+    if (address == NULL || length == NULL || readonly == NULL || owner == NULL) {
+        PyErr_SetString(PyExc_TypeError, "an address, a length, readonly and an owner are needed");
+        return -1;
+    }
+    if (!u64_convert(address, &at) || !u64_convert(length, &self->length))
+        return -1;
+    self->address = (char *)(uintptr_t)at;
+    self->readonly = PyObject_IsTrue(readonly) == 1;
+    self->gpu = true;
+    Py_INCREF(owner);
+    self->owner = owner;
+    return 0;
+}
+
 static int memory_hold(struct memory_object *self, PyObject *source)
 {
     struct dlpack_range range;
+
+    if (PyDict_Check(source))
+        return memory_take_address(self, source);
 
     if (PyCapsule_CheckExact(source)) {
         self->tensor = dlpack_take(source, &range);
@@ -154,6 +183,7 @@ static int memory_hold(struct memory_object *self, PyObject *source)
             return -1;
         self->address = range.address;
         self->length = range.length;
+        self->gpu = range.gpu;
         return 0;
     }
     if (PyObject_GetBuffer(source, &self->exporter, PyBUF_ANY_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
@@ -182,8 +212,10 @@ static int memory_register(struct memory_object *self, PyObject *source, uint32_
     PyThreadState *thread = PyEval_SaveThread();
     rc = session_enter(self->session);
     if (rc == TESUP_OK) {
-        rc = tesup_mem_register(self->session->session, self->address, self->length, access,
-                                &self->handle);
+        rc = self->gpu ? tesup_mem_register_gpu(self->session->session, self->address, self->length,
+                                                access, &self->handle)
+                       : tesup_mem_register(self->session->session, self->address, self->length,
+                                            access, &self->handle);
         session_leave(self->session);
     }
     PyEval_RestoreThread(thread);
@@ -236,6 +268,7 @@ static void memory_let_go(struct memory_object *self)
         self->held = false;
         PyBuffer_Release(&self->exporter);
     }
+    Py_CLEAR(self->owner);
     if (self->mapped == 0)
         self->address = NULL;
 }
@@ -344,7 +377,8 @@ static PyType_Slot memory_slots[] = {
     {Py_tp_doc,
      (char *)"Memory(session, source, access)\n--\n\n"
              "A region. source: bytes to allocate, (fd, offset, length), an object with the "
-             "buffer protocol, or a \"dltensor\" capsule."},
+             "buffer protocol, a \"dltensor\" capsule, or a dict with address, length, readonly "
+             "and owner of memory of a GPU."},
     {Py_tp_new, memory_new},
     {Py_tp_dealloc, memory_dealloc},
     {Py_tp_methods, memory_methods},

@@ -72,6 +72,7 @@ extern PyType_Spec memory_spec;
 struct dlpack_range {
     char *address;
     uint64_t length;
+    bool gpu; /* of CUDA's */
 };
 
 /* Takes over the tensor of a "dltensor" capsule. The tensor, or NULL with an exception. */

@@ -10,6 +10,7 @@ from ._errors import make
 
 # DLPack's numbers of devices whose memory is the host's: CPU, and pinned for CUDA and for ROCm.
 _HOST_DEVICES = (1, 3, 11)
+_CUDA = 2
 
 
 class _Closing(_native.Memory):
@@ -50,29 +51,48 @@ class Region(_Closing):
     __slots__ = ()
 
 
-def gpu_refuse(source: object) -> None:
-    """Raises UnsupportedError when the object's memory is not the host's."""
+def _device(source: object) -> int:
+    """DLPack's number of the device that has the object's memory."""
     device = getattr(source, "__dlpack_device__", None)
     if device is not None:
-        kind = int(device()[0])
-    elif hasattr(source, "__cuda_array_interface__"):
-        kind = 2
-    else:
-        return
-    if kind in _HOST_DEVICES:
-        return
-    raise make(
-        _native.ERR_UNSUPPORTED,
-        f"{type(source).__name__} is on DLPack device type {kind}: only memory of the host can be "
-        "registered; copy it to the CPU (pinned memory is fine), or into Session.alloc()",
-    )
+        return int(device()[0])
+    return _CUDA if hasattr(source, "__cuda_array_interface__") else _HOST_DEVICES[0]
+
+
+def _cuda_array(source: Any) -> dict[str, Any]:
+    """Where an array of the CUDA array interface is; its elements must lie side by side."""
+    interface = source.__cuda_array_interface__
+    size = int(interface["typestr"][2:])
+    strides = interface.get("strides")
+    length = size
+    for index in range(len(interface["shape"]) - 1, -1, -1):
+        extent = interface["shape"][index]
+        if strides is not None and extent > 1 and strides[index] != length:
+            raise make(
+                _native.ERR_INVALID,
+                "the array's elements do not lie side by side; register a contiguous one",
+            )
+        length *= extent
+    address, readonly = interface["data"]
+    return {"address": address, "length": length, "readonly": readonly, "owner": source}
 
 
 def importable(source: Any) -> tuple[Any, bool]:
     """What the extension module can register of the object, and whether it is read-only."""
-    if isinstance(source, (int, str, tuple)) or source is None:
+    if isinstance(source, (int, str, tuple, dict)) or source is None:
         raise TypeError(f"{type(source).__name__} has no memory to register")
-    gpu_refuse(source)
+    device = _device(source)
+    if device not in _HOST_DEVICES and device != _CUDA:
+        raise make(
+            _native.ERR_UNSUPPORTED,
+            f"{type(source).__name__} is on DLPack device type {device}: memory of the host and of "
+            "CUDA devices can be registered; copy it there, or into Session.alloc()",
+        )
+    if device == _CUDA:
+        if hasattr(source, "__dlpack__"):
+            return source.__dlpack__(), False
+        array = _cuda_array(source)
+        return array, bool(array["readonly"])
     try:
         with memoryview(source) as view:
             return source, view.readonly

@@ -66,7 +66,10 @@ class Session:
 
 class Memory:
     def __new__(
-        cls, session: Session, source: Union[int, tuple[int, int, int], Any], access: int = 3
+        cls,
+        session: Session,
+        source: Union[int, tuple[int, int, int], dict[str, Any], Any],
+        access: int = 3,
     ) -> Any: ...
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...

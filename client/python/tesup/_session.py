@@ -74,8 +74,9 @@ class Session(Channel):
     def register(self, source: Any, access: Optional[int] = None) -> Region:
         """Memory of an object as a region, without a copy.
 
-        source: an object with the buffer protocol (bytearray, mmap, numpy array ...) or a DLPack
-        tensor in memory of the host, with elements side by side.
+        source: an object with the buffer protocol (bytearray, mmap, numpy array ...), a DLPack
+        tensor, or an array of the CUDA array interface, with elements side by side. What a GPU
+        still does with it is not waited for.
         access: default is all that the memory allows.
         """
         memory, readonly = importable(source)

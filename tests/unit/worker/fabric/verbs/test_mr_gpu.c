@@ -1,62 +1,26 @@
 /* Memory of a GPU with the device: by its dmabuf, by its address, or not; and what status says. */
 #include "tests/unit/worker/fabric/verbs/verbs_fixture.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "shm/cuda.h"
-#include "tests/harness/standin.h"
-#include "tests/harness/worker/job.h"
+#include "tests/unit/worker/gpu/gpu_fixture.h"
 #include "worker/fabric/verbs/mr.h"
-#include "worker/gpu/mapping.h"
-
-#define GRAIN (2u << 20)
-#define SIZE  (2u * GRAIN) /* of the allocation */
-#define SKIP  4100u        /* the region begins within a page */
 
 static struct host host;
 static struct job job;
 static struct fake_device *nic;
 static unsigned pools;
 
-/* What the job has. */
-static struct cuda_driver cuda;
-static struct cuda_context *context;
-static cuda_pointer memory;
-static cuda_memory handle;
-static char text[PROTO_TEXT_MAX];
-
-static void check(enum cuda_result result)
-{
-    if (result != CUDA_OK)
-        fail_msg("%s", cuda_name(&cuda, result));
-}
-
-/* Of cuMemCreate: IPC would need another process. */
 static int setup_memory(void **state)
 {
-    const struct cuda_allocation shape = {.type = CUDA_ALLOCATION_PINNED,
-                                          .requestedHandleTypes = CUDA_HANDLE_POSIX_FD,
-                                          .location = {.type = CUDA_LOCATION_DEVICE, .id = 0}};
-    const struct cuda_access_description access = {
-        .location = {.type = CUDA_LOCATION_DEVICE, .id = 0}, .flags = CUDA_ACCESS_READ_WRITE};
-    const struct job_shape job_shape = {.handle = 1, .segment = "job"};
+    const struct job_shape shape = {.handle = 1, .segment = "job"};
     struct proto_worker_config config;
 
     (void)state;
-    assert_int_equal(cuda_driver_load(&cuda, CUDA_LOAD, text, sizeof(text)), 0);
-    check(cuda.cuInit(0));
-    check(cuda.cuDevicePrimaryCtxRetain(&context, 0));
-    check(cuda.cuCtxSetCurrent(context));
-    check(cuda.cuMemCreate(&handle, SIZE, &shape, 0));
-    check(cuda.cuMemAddressReserve(&memory, SIZE, 0, 0, 0));
-    check(cuda.cuMemMap(memory, SIZE, 0, handle, 0));
-    check(cuda.cuMemSetAccess(memory, SIZE, &access, 1));
+    memory_begin();
     fake_reset();
     nic = fake_device_add("fake0");
     config = host_config_verbs("a", "fake0");
     host_start(&host, &config);
-    job_attach(&job, &host, &job_shape);
+    job_attach(&job, &host, &shape);
     pools = nic->mrs;
     return 0;
 }
@@ -67,42 +31,17 @@ static int teardown_memory(void **state)
     job_detach(&job);
     host_until(nic->mrs == pools);
     host_stop(&host);
-    check(cuda.cuCtxSetCurrent(context));
-    check(cuda.cuMemUnmap(memory, SIZE));
-    check(cuda.cuMemAddressFree(memory, SIZE));
-    check(cuda.cuMemRelease(handle));
-    check(cuda.cuCtxSetCurrent(NULL));
-    check(cuda.cuDevicePrimaryCtxRelease(0));
-    cuda_driver_unload(&cuda);
+    memory_end();
     return 0;
 }
 
-/* As libtesup offers it. */
 static struct region *region_try(uint64_t length, bool dmabuf)
 {
-    struct proto_region_gpu ask = {
-        .region = {.handle = JOB_HANDLE(0),
-                   .kind = REGION_KIND_GPU,
-                   .access = REGION_ACCESS_MASK,
-                   .base = memory + SKIP,
-                   .length = length},
-        .gpu = {.ways = PROTO_GPU_VMM, .size = SIZE, .offset = SKIP, .dmabuf_offset = SKIP % 4096},
-    };
-    int fds[PROTO_GPU_FDS_MAX] = {-1, -1};
-    struct cuda_uuid uuid;
+    struct proto_region_gpu ask;
+    int fds[PROTO_GPU_FDS_MAX];
+    int count = memory_offer(&ask, length, dmabuf, fds);
 
-    check(cuda.cuDeviceGetUuid(&uuid, 0));
-    memcpy(ask.gpu.uuid, uuid.bytes, sizeof(ask.gpu.uuid));
-    check(cuda.cuMemExportToShareableHandle(&fds[0], handle, CUDA_HANDLE_POSIX_FD, 0));
-    ask.gpu.dmabuf_result = CUDA_NOT_SUPPORTED;
-    if (dmabuf) {
-        check(cuda.cuMemGetHandleForAddressRange(&fds[1], memory + 4096, SIZE - 4096,
-                                                 CUDA_RANGE_DMABUF_FD, 0));
-        ask.gpu.ways |= PROTO_GPU_DMABUF;
-        ask.gpu.dmabuf_result = CUDA_OK;
-    }
-    assert_int_equal(region_add_gpu(job.session, &ask, fds, dmabuf ? 2 : 1, text, sizeof(text)),
-                     TS_OK);
+    assert_int_equal(region_add_gpu(job.session, &ask, fds, count, text, sizeof(text)), TS_OK);
     host_until(!job_region_of(&job, 0)->registering);
     return job_region_of(&job, 0);
 }
@@ -190,18 +129,15 @@ static void test_no_grant(void **state)
 /* The stand-in's device does not order a NIC's writes by itself. */
 static void test_flush(void **state)
 {
-    struct standin_counters before, after;
     struct region *region = region_try(8192, true);
+    uint64_t before = counters_now().flushes;
 
     (void)state;
-    assert_true(standin_counters_read(getenv("STANDIN_CUDA_COUNTERS"), getpid(), &before));
     assert_true(gpu_flush(host.worker.gpu));
-    assert_true(standin_counters_read(getenv("STANDIN_CUDA_COUNTERS"), getpid(), &after));
-    assert_int_equal(after.flushes, before.flushes + 1);
+    assert_int_equal(counters_now().flushes, before + 1);
     region_revoke(region, 0);
     assert_true(gpu_flush(host.worker.gpu)); /* no NIC writes there any more */
-    assert_true(standin_counters_read(getenv("STANDIN_CUDA_COUNTERS"), getpid(), &after));
-    assert_int_equal(after.flushes, before.flushes + 1);
+    assert_int_equal(counters_now().flushes, before + 1);
 }
 
 int main(int argc, char **argv)
@@ -218,18 +154,11 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_no_grant, setup_memory, teardown_memory),
         cmocka_unit_test_setup_teardown(test_flush, setup_memory, teardown_memory),
     };
-    char folder[] = "/tmp/tesup-mr-gpu-XXXXXX";
-    char file[64];
     int failed;
 
     (void)argc;
-    standin_use(argv);
-    if (mkdtemp(folder) == NULL)
-        return 1;
-    setenv("STANDIN_CUDA_COUNTERS", folder, 1);
+    fixture_begin(argv);
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    snprintf(file, sizeof(file), "%s/cuda.%d", folder, (int)getpid());
-    unlink(file);
-    rmdir(folder);
+    fixture_end();
     return failed;
 }
