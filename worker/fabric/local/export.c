@@ -48,7 +48,7 @@ static int export_send(struct local_link *local, const struct region *region, ui
     if (memory->map == NULL && !export_may_see_process(local))
         return TS_ERR_UNSUPPORTED;
     message.body.region.kind = memory->map != NULL ? REGION_KIND_SHARED : REGION_KIND_PRIVATE;
-    message.fds[0] = memory->map != NULL ? memory->fd : memory->mem_fd;
+    message.fds[0] = memory->map != NULL ? memory->fd : memory->space.fd;
     message.fd_count = 1;
     return wire_send(local->socket.fd, &message);
 }
