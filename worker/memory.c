@@ -1,14 +1,11 @@
 #include "worker/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "shm/err.h"
@@ -39,7 +36,7 @@ int memory_map(struct memory *memory, int fd, uint64_t offset, uint64_t length, 
     uint64_t skip;
     int rc = TS_ERR_INVALID;
 
-    *memory = (struct memory){.fd = fd, .mem_fd = -1, .length = length, .fd_offset = offset};
+    *memory = (struct memory){.fd = fd, .space = SPACE_NONE, .length = length, .fd_offset = offset};
     if (segment_inspect(fd, &facts) < 0) {
         snprintf(text, text_size, "the descriptor is no regular file or memfd: %s",
                  strerror(errno));
@@ -96,33 +93,13 @@ static int memory_probe(struct memory *memory, char *text, size_t text_size)
     return rc;
 }
 
-int memory_attach(struct memory *memory, pid_t pid, uint64_t base, uint64_t length, char *text,
-                  size_t text_size)
+/* The space is open. */
+static int memory_reach(struct memory *memory, uint64_t base, uint64_t length, char *text,
+                        size_t text_size)
 {
-    char path[32];
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0)
-        return memory_adopt(memory, fd, base, length, text, text_size);
-    *memory = (struct memory){.fd = -1, .mem_fd = -1};
-    attach_failed(errno, pid, text, text_size);
-    return errno == EACCES || errno == EPERM ? TS_ERR_UNSUPPORTED : TS_ERR_GONE;
-}
-
-int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, char *text,
-                 size_t text_size)
-{
-    struct statfs facts;
-
-    *memory =
-        (struct memory){.fd = -1, .mem_fd = fd, .base = base, .length = length, .writable = true};
-    if (fstatfs(fd, &facts) < 0 || facts.f_type != PROC_SUPER_MAGIC) {
-        snprintf(text, text_size, "the descriptor is no address space");
-        memory_release(memory);
-        return TS_ERR_INVALID;
-    }
+    memory->base = base;
+    memory->length = length;
+    memory->writable = true;
     if (length == 0 || base > INT64_MAX || length > INT64_MAX - base) {
         snprintf(text, text_size, "the range is empty or wraps around");
         memory_release(memory);
@@ -134,7 +111,27 @@ int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, 
 void memory_take_gpu(struct memory *memory, struct gpu_mapping *gpu, uint64_t base)
 {
     *memory = (struct memory){
-        .fd = -1, .mem_fd = -1, .base = base, .length = gpu->length, .writable = true, .gpu = gpu};
+        .fd = -1, .space = SPACE_NONE, .base = base, .length = gpu->length, .writable = true, .gpu = gpu};
+}
+
+int memory_attach(struct memory *memory, pid_t pid, uint64_t base, uint64_t length, char *text,
+                  size_t text_size)
+{
+    *memory = (struct memory){.fd = -1, .space = SPACE_NONE};
+    if (space_open(&memory->space, pid) == 0)
+        return memory_reach(memory, base, length, text, text_size);
+    attach_failed(errno, pid, text, text_size);
+    return errno == EACCES || errno == EPERM ? TS_ERR_UNSUPPORTED : TS_ERR_GONE;
+}
+
+int memory_adopt(struct memory *memory, int fd, uint64_t base, uint64_t length, char *text,
+                 size_t text_size)
+{
+    *memory = (struct memory){.fd = -1, .space = SPACE_NONE};
+    if (space_adopt(&memory->space, fd) == 0)
+        return memory_reach(memory, base, length, text, text_size);
+    snprintf(text, text_size, "the descriptor is no address space");
+    return TS_ERR_INVALID;
 }
 
 void memory_release(struct memory *memory)
@@ -145,29 +142,8 @@ void memory_release(struct memory *memory)
         munmap(memory->mapping, memory->mapping_size);
     if (memory->fd >= 0)
         close(memory->fd);
-    if (memory->mem_fd >= 0)
-        close(memory->mem_fd);
-    *memory = (struct memory){.fd = -1, .mem_fd = -1};
-}
-
-/* A descriptor of an address space answers 0 when that has no users any more (exec, exit), and an
- * error or less than asked for where a page is not there. */
-static int space_move(int fd, bool store, void *here, uint64_t there, size_t length)
-{
-    size_t done = 0;
-
-    while (done < length) {
-        uint8_t *at = (uint8_t *)here + done;
-        ssize_t moved = store ? pwrite(fd, at, length - done, (off_t)(there + done))
-                              : pread(fd, at, length - done, (off_t)(there + done));
-
-        if (moved == 0)
-            return TS_ERR_GONE;
-        if (moved < 0)
-            return TS_ERR_FAULT;
-        done += (size_t)moved;
-    }
-    return TS_OK;
+    space_close(&memory->space);
+    *memory = (struct memory){.fd = -1, .space = SPACE_NONE};
 }
 
 /* A mapping of ours whose pages may vanish: the kernel copies and answers EFAULT.  It may stop
@@ -192,7 +168,7 @@ static int mapping_move(bool store, void *here, uint8_t *there, size_t length)
 int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t length)
 {
     if (from->map == NULL)
-        return space_move(from->mem_fd, false, buffer, from->base + offset, length);
+        return space_load(&from->space, buffer, from->base + offset, length);
     if (from->sealed) {
         memcpy(buffer, from->map + offset, length);
         return TS_OK;
@@ -203,7 +179,7 @@ int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t
 int memory_store(const struct memory *to, uint64_t offset, const void *buffer, size_t length)
 {
     if (to->map == NULL)
-        return space_move(to->mem_fd, true, (void *)(uintptr_t)buffer, to->base + offset, length);
+        return space_store(&to->space, to->base + offset, buffer, length);
     if (to->sealed) {
         memcpy(to->map + offset, buffer, length);
         return TS_OK;
@@ -214,18 +190,16 @@ int memory_store(const struct memory *to, uint64_t offset, const void *buffer, s
 int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory *from,
                 uint64_t from_offset, size_t length)
 {
-    if (from->map != NULL && from->sealed)
+    if (from->map == NULL && to->map != NULL)
+        return space_load_seen(&from->space, to->map + to_offset, from->base + from_offset, length);
+    if (from->map != NULL && (from->sealed || to->map == NULL))
         return memory_store(to, to_offset, from->map + from_offset, length);
-    if (to->map != NULL && to->sealed)
+    if (from->map != NULL && to->sealed)
         return memory_load(to->map + to_offset, from, from_offset, length);
-    /* Neither side may be touched by our own loads: the kernel copies file to process directly,
-     * two processes need a stop in between. */
+    /* Neither side may be touched by our own loads: the kernel copies file to file directly, two
+     * processes need a stop in between. */
     if (from->map != NULL)
-        return to->map == NULL
-                   ? memory_store(to, to_offset, from->map + from_offset, length)
-                   : mapping_move(false, to->map + to_offset, from->map + from_offset, length);
-    if (to->map != NULL)
-        return memory_load(to->map + to_offset, from, from_offset, length);
+        return mapping_move(false, to->map + to_offset, from->map + from_offset, length);
     for (size_t done = 0; done < length;) {
         size_t part = length - done < STAGING_SIZE ? length - done : STAGING_SIZE;
         int rc = memory_load(memory_staging, from, from_offset + done, part);

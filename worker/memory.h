@@ -4,11 +4,8 @@
  *  - loads and stores of our own touch only sealed memfds, whose pages cannot vanish;
  *  - every other mapping is touched by the kernel on our behalf (socket calls, process_vm_* on
  *    ourselves), which answers EFAULT where a load would raise SIGBUS;
- *  - private memory is reached through /proc/PID/mem, opened at registration.  Such a descriptor
- *    belongs to the address space, not to the pid: after exec or exit it moves nothing, and a
- * reused pid never gets it (proc_pid_mem(5)).  process_vm_writev would be twice as fast and names a
- *    pid: between any check and the call that process may have become another program, whose bytes
- *    would be overwritten.  Like a NIC, it does not ask for the page's protection.
+ *  - private memory is reached through its address space (worker/space.h), which is never
+ *    mistaken for another program's.  Like a NIC, that does not ask for the page's protection.
  */
 #ifndef TESUP_WORKER_MEMORY_H
 #define TESUP_WORKER_MEMORY_H
@@ -17,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "worker/space.h"
 
 struct gpu_mapping;
 
@@ -32,7 +31,7 @@ struct memory {
     bool sealed; /* our own loads and stores are safe */
     bool writable;
     /* private memory */
-    int mem_fd; /* /proc/PID/mem of that address space; -1 none */
+    struct space space;
     /* memory of a GPU: nothing here copies it (worker/gpu/staging.h) */
     struct gpu_mapping *gpu; /* NULL: host memory */
 };
@@ -55,7 +54,8 @@ void memory_release(struct memory *memory);
  * Ranges were checked by the caller. */
 int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory *from,
                 uint64_t from_offset, size_t length);
-/* To and from a buffer of this process. */
+/* To and from a buffer of this process that nobody else sees: a load that failed may have left
+ * anything in it. */
 int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t length);
 int memory_store(const struct memory *to, uint64_t offset, const void *buffer, size_t length);
 

@@ -1,22 +1,57 @@
 #include "tests/harness/worker/stranger.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/harness/worker/host.h"
 
-enum order_kind { ORDER_UNMAP = 1, ORDER_EXEC, ORDER_LOOK };
+#define NOBODY 65534u
+
+enum order_kind { ORDER_UNMAP = 1, ORDER_EXEC, ORDER_EXEC_RELATED, ORDER_LOOK, ORDER_LOSE };
 
 struct order {
     uint64_t kind, offset, size;
 };
+
+/* Has the child's memory and descriptors of its own: `done` must end when the child execs. */
+static int relative_live(void *done)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child, whatever program it is then */
+    close(*(int *)done);
+    return pause();
+}
+
+static bool relative_start(int *done)
+{
+    static uint8_t stack[16384];
+
+    return clone(relative_live, stack + sizeof(stack), CLONE_VM, done) > 0;
+}
+
+static bool lose(enum stranger_loss loss)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+    if (loss == STRANGER_UID)
+        return setresuid(NOBODY, NOBODY, NOBODY) == 0;
+    if (loss == STRANGER_NAMESPACE)
+        return unshare(CLONE_NEWUSER) == 0;
+    if (syscall(SYS_capget, &header, data) < 0)
+        return false;
+    data[0].effective = data[0].permitted &= ~(1u << CAP_SYS_PTRACE);
+    return syscall(SYS_capset, &header, data) == 0;
+}
 
 /* The child's life: no heap, no stdio, it was forked out of a test. */
 static void stranger_live(int orders, int done, uint8_t *memory)
@@ -32,7 +67,11 @@ static void stranger_live(int orders, int done, uint8_t *memory)
             answer = munmap(memory + order.offset, order.size) == 0;
         else if (order.kind == ORDER_LOOK)
             answer = memory[order.offset];
-        else if (order.kind == ORDER_EXEC && dup2(orders, 0) == 0)
+        else if (order.kind == ORDER_LOSE)
+            answer = lose((enum stranger_loss)order.offset);
+        else if (order.kind == ORDER_EXEC_RELATED && !relative_start(&done))
+            answer = 0;
+        else if (dup2(orders, 0) == 0)
             execv("/bin/cat", arguments); /* `done` is close-on-exec: its end says that it ran */
         if (write(done, &answer, 1) != 1)
             break;
@@ -74,7 +113,8 @@ static uint8_t stranger_order(struct stranger *stranger, const struct order *ord
                  "a child that listens");
     host_require(poll(&ready, 1, HOST_WAIT_MS) == 1, "a child that answers in time");
     got = read(stranger->done, &answer, 1);
-    host_require(got == (order->kind == ORDER_EXEC ? 0 : 1), "a child that obeys");
+    host_require(got == (order->kind == ORDER_EXEC || order->kind == ORDER_EXEC_RELATED ? 0 : 1),
+                 "a child that obeys");
     return answer;
 }
 
@@ -97,6 +137,20 @@ void stranger_exec(struct stranger *stranger)
     const struct order order = {.kind = ORDER_EXEC};
 
     stranger_order(stranger, &order);
+}
+
+void stranger_exec_related(struct stranger *stranger)
+{
+    const struct order order = {.kind = ORDER_EXEC_RELATED};
+
+    stranger_order(stranger, &order);
+}
+
+void stranger_lose(struct stranger *stranger, enum stranger_loss loss)
+{
+    const struct order order = {.kind = ORDER_LOSE, .offset = loss};
+
+    host_require(stranger_order(stranger, &order) == 1, "rights that can be given up");
 }
 
 void stranger_end(struct stranger *stranger)

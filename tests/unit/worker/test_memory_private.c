@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "shm/process.h"
 #include "shm/segment.h"
+#include "tests/harness/process.h"
 #include "tests/harness/worker/stranger.h"
 #include "worker/memory.h"
 
@@ -94,6 +96,90 @@ static void test_exec(void **state)
     assert_int_equal(memory_store(&memory, 0, "x", 1), TS_ERR_GONE);
 }
 
+/* ---- the fast way to read ---- */
+
+static void test_fast(void **state)
+{
+    uint8_t mark = memory.space.mark[0];
+
+    (void)state;
+    assert_true(space_fast_load(&memory.space, buffer, stranger.base, SIZE));
+    assert_int_equal(buffer[0], 'p');
+    assert_int_equal(buffer[SIZE - 1], 'p');
+    stranger_unmap(&stranger, SIZE - PAGE, PAGE);
+    assert_true(space_fast_load(&memory.space, buffer, stranger.base, SIZE - PAGE));
+    assert_false(space_fast_load(&memory.space, buffer, stranger.base, SIZE));
+    assert_int_equal(memory_load(buffer, &memory, 0, SIZE), TS_ERR_FAULT);
+    memory.space.mark[0] = (uint8_t)~mark; /* as if another program were there */
+    assert_false(space_fast_load(&memory.space, buffer, stranger.base, PAGE));
+    memset(buffer, 0, SIZE);
+    assert_int_equal(memory_load(buffer, &memory, 0, SIZE - PAGE),
+                     TS_OK); /* the slow way decides */
+    assert_int_equal(buffer[SIZE - PAGE - 1], 'p');
+    memory.space.mark[0] = mark;
+    assert_true(space_fast_load(&memory.space, buffer, stranger.base, PAGE));
+}
+
+/* A fork has the mark, too.  Of one that got the pid of a dead process nothing is taken. */
+static void test_fast_not_for_a_fork(void **state)
+{
+    struct stranger other;
+
+    (void)state;
+    stranger_start(&other, PAGE, 'o');
+    close(memory.space.pidfd);
+    memory.space.pidfd = process_pidfd(other.pid);
+    assert_true(memory.space.pidfd >= 0);
+    assert_true(space_fast_load(&memory.space, buffer, stranger.base, PAGE));
+    stranger_end(&other);
+    assert_false(space_fast_load(&memory.space, buffer, stranger.base, PAGE));
+}
+
+/* The memory outlives its program, and the pid is that of another one. */
+static void test_exec_beside_a_relative(void **state)
+{
+    struct memory later;
+
+    (void)state;
+    stranger_exec_related(&stranger);
+    assert_false(space_fast_load(&memory.space, buffer, stranger.base, PAGE));
+    assert_false(space_fast_load(&memory.space, buffer, memory.space.mark_at, PAGE));
+    assert_int_equal(memory_load(buffer, &memory, 0, SIZE), TS_OK);
+    assert_int_equal(buffer[SIZE - 1], 'p');
+    /* a worker that gets the descriptor only now */
+    assert_int_equal(memory_adopt(&later, fcntl(memory.space.fd, F_DUPFD_CLOEXEC, 0), stranger.base,
+                                  SIZE, text, sizeof(text)),
+                     TS_OK);
+    assert_true(later.space.pidfd < 0);
+    memory_release(&later);
+}
+
+/* Who may do less than we is read through the descriptor alone. */
+static void test_fast_not_for_lesser_ones(void **state)
+{
+    static const enum stranger_loss losses[] = {STRANGER_NAMESPACE, STRANGER_CAPABILITY,
+                                                STRANGER_UID};
+    size_t count = geteuid() == 0 ? sizeof(losses) / sizeof(losses[0]) : 1;
+    unsigned before = process_fd_count(getpid());
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        struct stranger lesser;
+        struct memory its;
+
+        stranger_start(&lesser, SIZE, 'l');
+        stranger_lose(&lesser, losses[i]);
+        assert_int_equal(memory_attach(&its, lesser.pid, lesser.base, SIZE, text, sizeof(text)),
+                         TS_OK);
+        assert_true(its.space.pidfd < 0);
+        assert_int_equal(memory_load(buffer, &its, 0, SIZE), TS_OK);
+        assert_int_equal(buffer[SIZE - 1], 'l');
+        memory_release(&its);
+        stranger_end(&lesser);
+        assert_int_equal(process_fd_count(getpid()), before);
+    }
+}
+
 /* A worker of the same host gets the descriptor, at any time: it never opens the next image. */
 static void test_adopt(void **state)
 {
@@ -101,14 +187,15 @@ static void test_adopt(void **state)
     int pipe_fds[2];
 
     (void)state;
-    assert_int_equal(memory_adopt(&other, fcntl(memory.mem_fd, F_DUPFD_CLOEXEC, 0), stranger.base,
+    assert_int_equal(memory_adopt(&other, fcntl(memory.space.fd, F_DUPFD_CLOEXEC, 0), stranger.base,
                                   SIZE, text, sizeof(text)),
                      TS_OK);
     assert_int_equal(memory_load(buffer, &other, SIZE - 1, 1), TS_OK);
     assert_int_equal(buffer[0], 'p');
+    assert_true(space_fast_load(&other.space, buffer, stranger.base, SIZE));
     memory_release(&other);
     stranger_exec(&stranger);
-    assert_int_equal(memory_adopt(&other, fcntl(memory.mem_fd, F_DUPFD_CLOEXEC, 0), stranger.base,
+    assert_int_equal(memory_adopt(&other, fcntl(memory.space.fd, F_DUPFD_CLOEXEC, 0), stranger.base,
                                   SIZE, text, sizeof(text)),
                      TS_ERR_GONE);
     assert_int_equal(pipe(pipe_fds), 0);
@@ -160,6 +247,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_partly_unmapped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_alive_without_its_first_page, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exec, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_fast, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_fast_not_for_a_fork, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_exec_beside_a_relative, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_fast_not_for_lesser_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(test_adopt, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_between_two_processes, setup, teardown),

@@ -50,7 +50,7 @@ static void export_message(const struct region *region, struct wire_message *mes
                                                  .offset = memory->fd_offset,
                                                  .length = memory->length};
     if (memory->gpu == NULL) {
-        message->fds[0] = memory->map != NULL ? memory->fd : memory->mem_fd;
+        message->fds[0] = memory->map != NULL ? memory->fd : memory->space.fd;
         message->fd_count = 1;
         return;
     }
