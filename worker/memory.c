@@ -110,8 +110,12 @@ static int memory_reach(struct memory *memory, uint64_t base, uint64_t length, c
 
 void memory_take_gpu(struct memory *memory, struct gpu_mapping *gpu, uint64_t base)
 {
-    *memory = (struct memory){
-        .fd = -1, .space = SPACE_NONE, .base = base, .length = gpu->length, .writable = true, .gpu = gpu};
+    *memory = (struct memory){.fd = -1,
+                              .space = SPACE_NONE,
+                              .base = base,
+                              .length = gpu->length,
+                              .writable = true,
+                              .gpu = gpu};
 }
 
 int memory_attach(struct memory *memory, pid_t pid, uint64_t base, uint64_t length, char *text,

@@ -91,8 +91,8 @@ void doctor_remedy(struct doctor_finding *finding, const char *format, ...)
 
 /* ---- files ---- */
 
-static bool read_line(const struct doctor *doctor, char *line, size_t size, const char *format,
-                      va_list args)
+__attribute__((format(printf, 4, 0))) static bool
+read_line(const struct doctor *doctor, char *line, size_t size, const char *format, va_list args)
 {
     char path[PATH_MAX];
     int head = snprintf(path, sizeof(path), "%s", doctor->root);

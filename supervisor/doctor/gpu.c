@@ -41,13 +41,14 @@ static void check_ways(struct doctor *doctor, bool open)
 {
     bool peermem = doctor_exists(doctor, "/sys/module/nvidia_peermem");
     char release[64] = "0.0";
-    int major = 0, minor = 0;
+    long major, minor = 0;
+    char *dot;
     struct doctor_finding *finding;
 
     (void)doctor_read(doctor, release, sizeof(release), "/proc/sys/kernel/osrelease");
-    major = atoi(release);
-    if (strchr(release, '.') != NULL)
-        minor = atoi(strchr(release, '.') + 1);
+    major = strtol(release, &dot, 10);
+    if (*dot == '.')
+        minor = strtol(dot + 1, NULL, 10);
     if (open && (major > 5 || (major == 5 && minor >= 12))) {
         doctor_add(doctor, DOCTOR_OK, "GPU to NIC", "dmabuf (Linux %s, open kernel modules)%s",
                    release, peermem ? "; nvidia-peermem, too" : "");

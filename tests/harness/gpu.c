@@ -46,14 +46,13 @@ static unsigned counters_each(void (*visit)(pid_t pid, const char *path))
     const struct dirent *file;
     unsigned count = 0;
     char path[400];
-    int pid;
 
     assert_non_null(files);
     while ((file = readdir(files)) != NULL) {
-        if (sscanf(file->d_name, "cuda.%d", &pid) != 1)
+        if (strncmp(file->d_name, "cuda.", 5) != 0)
             continue;
         snprintf(path, sizeof(path), "%s/%s", folder, file->d_name);
-        visit(pid, path);
+        visit((pid_t)strtol(file->d_name + 5, NULL, 10), path);
         count++;
     }
     closedir(files);

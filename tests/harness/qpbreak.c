@@ -37,7 +37,7 @@ static int device_find(pid_t worker)
         snprintf(entry, sizeof(entry), "%s/%s", path, item->d_name);
         size = readlink(entry, target, sizeof(target) - 1);
         if (size > 0 && strncmp(target, DEVICE_PATH, strlen(DEVICE_PATH)) == 0)
-            found = atoi(item->d_name);
+            found = (int)strtol(item->d_name, NULL, 10);
     }
     if (folder != NULL)
         closedir(folder);
@@ -60,26 +60,28 @@ static int device_copy(pid_t worker)
 static int device_command(int fd, uint32_t driver, uint64_t command, const void *in,
                           uint16_t in_size, void *out, uint16_t out_size)
 {
-    struct {
-        struct ib_uverbs_ioctl_hdr header;
-        struct ib_uverbs_attr attr[3];
+    union {
+        struct ib_uverbs_ioctl_hdr header; /* ends in its attributes */
+        uint8_t room[sizeof(struct ib_uverbs_ioctl_hdr) + 3 * sizeof(struct ib_uverbs_attr)];
     } call = {.header = {.object_id = UVERBS_OBJECT_DEVICE,
                          .method_id = UVERBS_METHOD_INVOKE_WRITE,
                          .driver_id = driver,
                          .num_attrs = out != NULL ? 3 : 2}};
+    struct ib_uverbs_attr *attr = call.header.attrs;
 
-    call.attr[0] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_WRITE_CMD,
-                                           .len = sizeof(command),
-                                           .flags = UVERBS_ATTR_F_MANDATORY,
-                                           .data = command};
-    call.attr[1] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_CORE_IN,
-                                           .len = in_size,
-                                           .flags = UVERBS_ATTR_F_MANDATORY,
-                                           .data = (uintptr_t)in};
-    call.attr[2] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_CORE_OUT,
-                                           .len = out_size,
-                                           .flags = UVERBS_ATTR_F_MANDATORY,
-                                           .data = (uintptr_t)out};
+    attr[0] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_WRITE_CMD,
+                                      .len = sizeof(command),
+                                      .flags = UVERBS_ATTR_F_MANDATORY,
+                                      .data = command};
+    attr[1] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_CORE_IN,
+                                      .len = in_size,
+                                      .flags = UVERBS_ATTR_F_MANDATORY,
+                                      .data = (uintptr_t)in};
+    if (out != NULL)
+        attr[2] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_CORE_OUT,
+                                          .len = out_size,
+                                          .flags = UVERBS_ATTR_F_MANDATORY,
+                                          .data = (uintptr_t)out};
     call.header.length =
         (uint16_t)(sizeof(call.header) + call.header.num_attrs * sizeof(struct ib_uverbs_attr));
     return ioctl(fd, RDMA_VERBS_IOCTL, &call);

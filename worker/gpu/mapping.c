@@ -156,8 +156,10 @@ static int allocation_open(struct gpu_device *device, const struct proto_gpu *as
         return TS_OK;
     }
     result = gpu_device_enter(device);
-    if (result != CUDA_OK)
-        return gpu_explain(device, "cuCtxSetCurrent", result, text, text_size);
+    if (result != CUDA_OK) {
+        gpu_explain(device, "cuCtxSetCurrent", result, text, text_size);
+        return TS_ERR_FAULT;
+    }
     allocation = calloc(1, sizeof(*allocation));
     if (allocation == NULL)
         return TS_ERR_NO_MEMORY;

@@ -21,11 +21,11 @@ struct fake_event {
 /* One device and the one context that is open on it. */
 struct fake_nic {
     struct fake_device seen; /* first: what the test has is this */
-    bool used, open;
     struct ibv_context context;
     struct list events; /* struct fake_event */
     struct list qps, cqs, mrs;
     struct fake_failure failure[FAKE_CALLS];
+    bool used, open;
 };
 #define FAKE_NICS 4u
 extern struct fake_nic fake_nics[FAKE_NICS];

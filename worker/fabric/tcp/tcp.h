@@ -73,8 +73,12 @@ struct tcp_end {
 struct tcp_link {
     struct link link;
     struct source source;
-    bool blocked; /* the socket is full: wait for EPOLLOUT */
-    bool paused;  /* too much queued for a peer that does not read: we do not read either */
+    bool blocked;  /* the socket is full: wait for EPOLLOUT */
+    bool paused;   /* too much queued for a peer that does not read: we do not read either */
+    bool faulted;  /* some memory of `sending` is gone: find out whose, one by one */
+    bool in_frame; /* `frame` is valid, its payload is coming */
+    bool held;     /* what is in `in` must wait for copies to a GPU, or for a chunk */
+    bool muted;    /* and epoll was told not to tell of more */
 
     struct list control; /* tcp_item: frames, first in first out */
     size_t answer_bytes; /* of them, what the peer asked for */
@@ -82,7 +86,6 @@ struct tcp_link {
     uint32_t answering;  /* of them, READs of the peer */
     struct list sending; /* tcp_item: chosen, in wire order */
     size_t sending_bytes;
-    bool faulted; /* some memory of `sending` is gone: find out whose, one by one */
 
     uint8_t in[TCP_IN_SIZE];
     size_t in_at, in_have;
@@ -90,7 +93,6 @@ struct tcp_link {
     uint8_t *small; /* payload of a frame that is larger than `in` */
     size_t small_have;
     struct frame frame;    /* being received */
-    bool in_frame;         /* frame is valid, its payload is coming */
     struct region *target; /* where a slice goes; NULL: bytes are thrown away */
     uint64_t target_offset;
     uint32_t target_left;
@@ -104,8 +106,6 @@ struct tcp_link {
     struct list landing; /* gpu_copy.member: to a GPU, oldest first */
     uint64_t landings;   /* copies begun */
     struct list ends;    /* tcp_end, oldest first */
-    bool held;           /* what is in `in` must wait for copies or a chunk */
-    bool muted;          /* and epoll was told not to tell of more */
 };
 
 static inline struct tcp_link *tcp_of(struct link *link)

@@ -55,7 +55,7 @@ static void file_drop(const char *path)
 static int setup(void **state)
 {
     (void)state;
-    strcpy(root + strlen(root) - 6, "XXXXXX");
+    memcpy(root + strlen(root) - 6, "XXXXXX", 6);
     assert_non_null(mkdtemp(root));
     file_put("/dev/shm/.keep", "");
     file_put("/sys/devices/system/node/node0/cpulist", "0-3");
