@@ -212,7 +212,7 @@ static void test_usage_errors(void **state)
         {"local --batch 33 --depth 32", "1024"},
         {"local --depth 1025", "1 to 1024"},
         {"local --notify yes", "none, native, oob"},
-        {"local --memory gpu", "shared, private"},
+        {"local --memory disk", "shared, private, gpu"},
         {"local --fabric ib", "auto, tcp, local, verbs"},
         {"local --idle lazy", "adaptive, busy, sleep"},
         {"local --json --csv", "exclude each other"},

@@ -5,6 +5,7 @@
 #ifndef TESUP_TESTS_STANDIN_CUDA_H
 #define TESUP_TESTS_STANDIN_CUDA_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -200,6 +201,8 @@ struct cuda_stream {
     struct list queue;
     uint64_t submitted, done, random;
     bool blocking, destroyed;
+    pthread_t thread;
+    struct cuda_stream *next; /* of those whose thread has ended */
 };
 
 struct standin_work *standin_work_new(const char *call, struct cuda_stream *stream,

@@ -47,6 +47,8 @@ static void work_do(struct standin_work *work)
         work->done(work);
 }
 
+static struct cuda_stream *ended; /* for streams_reap */
+
 static void *stream_main(void *argument)
 {
     struct cuda_stream *stream = argument;
@@ -67,17 +69,30 @@ static void *stream_main(void *argument)
         standin_tell();
     }
     list_remove(&stream->node);
+    stream->next = ended;
+    ended = stream;
     standin_tell();
     standin_unlock();
-    free(stream);
     return NULL;
+}
+
+/* The library may be unloaded next: no thread may be on its way out of it any more. They do not
+ * need the lock for that. */
+static void streams_reap(void)
+{
+    while (ended) {
+        struct cuda_stream *stream = ended;
+
+        ended = stream->next;
+        pthread_join(stream->thread, NULL);
+        free(stream);
+    }
 }
 
 static struct cuda_stream *stream_new(struct cuda_context *context, bool blocking)
 {
     static uint64_t number;
     struct cuda_stream *stream = calloc(1, sizeof(*stream));
-    pthread_t thread;
 
     if (!stream)
         standin_die("no memory for the stand-in itself");
@@ -86,9 +101,9 @@ static struct cuda_stream *stream_new(struct cuda_context *context, bool blockin
     stream->random = strtoull(standin_env("STANDIN_CUDA_SEED", "1"), NULL, 10) + 977 * ++number;
     list_init(&stream->queue);
     list_append(&context->streams, &stream->node);
-    if (pthread_create(&thread, NULL, stream_main, stream))
+    streams_reap();
+    if (pthread_create(&stream->thread, NULL, stream_main, stream))
         standin_die("no thread for a stream");
-    pthread_detach(thread);
     return stream;
 }
 
@@ -205,6 +220,7 @@ void standin_streams_end(struct cuda_context *context)
     standin_tell();
     while (!list_empty(&context->streams))
         standin_wait();
+    streams_reap();
 }
 
 enum cuda_result cuStreamCreateWithPriority(struct cuda_stream **out, unsigned int flags,
