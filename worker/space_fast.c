@@ -1,8 +1,9 @@
 /* Whether a space has a fast way, and what proves that the bytes are the space's own. */
 #include <elf.h>
 #include <fcntl.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -19,6 +20,15 @@ struct rights {
     dev_t device; /* of the user namespace */
     ino_t number;
 };
+
+/* Real, effective and saved. */
+static void uids_parse(const char *text, unsigned uid[3])
+{
+    char *at = NULL;
+
+    for (size_t i = 0; i < 3; i++, text = at)
+        uid[i] = (unsigned)strtoul(text, &at, 10);
+}
 
 static bool rights_read(pid_t pid, struct rights *rights)
 {
@@ -37,10 +47,13 @@ static bool rights_read(pid_t pid, struct rights *rights)
     if (status == NULL)
         return false;
     while (fgets(line, sizeof(line), status) != NULL) {
-        if (sscanf(line, "Uid: %u %u %u", &rights->uid[0], &rights->uid[1], &rights->uid[2]) == 3)
+        if (strncmp(line, "Uid:", 4) == 0) {
+            uids_parse(line + 4, rights->uid);
             found |= 1;
-        if (sscanf(line, "CapPrm: %" SCNx64, &rights->capabilities) == 1)
+        } else if (strncmp(line, "CapPrm:", 7) == 0) {
+            rights->capabilities = strtoull(line + 7, NULL, 16);
             found |= 2;
+        }
     }
     fclose(status);
     return found == 3;
@@ -60,14 +73,17 @@ static bool rights_cover_ours(pid_t pid)
 /* The process that the descriptor was opened for, by its name; 0: not known here. */
 static pid_t space_pid(int fd)
 {
-    char link[32], path[64] = "", end = 0;
-    int pid = 0;
+    static const char before[] = "/proc/";
+    char link[32], path[64] = "";
+    char *end = path;
+    long pid;
 
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     if (readlink(link, path, sizeof(path) - 1) < 0 ||
-        sscanf(path, "/proc/%d/mem%c", &pid, &end) != 1)
+        strncmp(path, before, sizeof(before) - 1) != 0)
         return 0;
-    return pid;
+    pid = strtol(path + sizeof(before) - 1, &end, 10);
+    return pid > 0 && pid <= INT_MAX && strcmp(end, "/mem") == 0 ? (pid_t)pid : 0;
 }
 
 /* Where AT_RANDOM is; 0 unknown. */
@@ -115,7 +131,7 @@ void space_fast_init(struct space *space)
 
 bool space_fast_load(const struct space *space, void *buffer, uint64_t from, size_t length)
 {
-    uint8_t mark[SPACE_MARK];
+    uint8_t mark[SPACE_MARK] = {0};
     const struct iovec local[] = {{.iov_base = mark, .iov_len = SPACE_MARK},
                                   {.iov_base = buffer, .iov_len = length}};
     const struct iovec remote[] = {
