@@ -57,6 +57,10 @@ enum wire_type {
     WIRE_TYPE_COUNT
 };
 
+/* Between supervisor and worker: a message with an id up to this repeats what an earlier process of
+ * the worker had. */
+#define PROTO_REPLAY_ID_MAX 1u
+
 struct wire_header {
     uint32_t magic;
     uint16_t version;

@@ -12,6 +12,7 @@
 #include "worker/channel.h"
 #include "worker/drain.h"
 #include "worker/fabric/fabric.h"
+#include "worker/gpu/start.h"
 #include "worker/region.h"
 #include "worker/remote.h"
 
@@ -77,6 +78,8 @@ void control_ready(struct worker *worker)
     wire_message_init(&message, WIRE_WORKER_READY);
     control_send(worker, &message);
 }
+
+static void control_dispatch(struct worker *worker, struct wire_message *message);
 
 /* ---- requests of the supervisor; each answers exactly once, now or later ---- */
 
@@ -151,6 +154,8 @@ static void on_region_add_gpu(struct worker *worker, struct session *session,
     int fds[WIRE_FDS_MAX] = {-1, -1, -1};
     int count = message->fd_count, rc;
 
+    if (gpu_start_defer(worker, message, control_dispatch))
+        return;
     for (int i = 0; i < count; i++)
         fds[i] = wire_message_take(message, i);
     rc = region_add_gpu(session, &message->body.region_gpu, fds, count, text, sizeof(text));

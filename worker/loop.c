@@ -12,6 +12,7 @@
 #include "worker/drain.h"
 #include "worker/endpoint.h"
 #include "worker/gpu/staging.h"
+#include "worker/gpu/start.h"
 #include "worker/gpu/watch.h"
 #include "worker/inbound.h"
 #include "worker/intake.h"
@@ -267,6 +268,7 @@ void worker_fini(struct worker *worker)
         session_delete(list_entry(worker->sessions.next, struct session, link));
     endpoint_fini(worker);
     verbs_shut(worker);
+    gpu_start_close(worker);
     gpu_close(worker);
     timer_heap_fini(&worker->timers);
     reactor_fini(&worker->reactor);

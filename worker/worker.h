@@ -12,6 +12,7 @@
 #include "worker/reactor.h"
 
 struct gpu;
+struct gpu_start;
 struct verbs_nic;
 
 struct worker {
@@ -36,10 +37,12 @@ struct worker {
     struct list busy_links;   /* struct link.busy: have frames or slices to send */
     struct list polled_links; /* struct link.polled */
     struct list lost; /* struct endpoint.lost: their links are closed at the end of the turn */
-    struct verbs_nic *verbs; /* NULL: no RDMA device */
-    struct gpu *gpu;         /* NULL: no GPU region has come yet */
-    struct list accepts;     /* struct accept.link: local links that wait for their other half */
-    struct endpoint *self;   /* to segments of this very worker */
+    struct verbs_nic *verbs;     /* NULL: no RDMA device */
+    struct gpu *gpu;             /* NULL: no GPU region has come yet */
+    struct gpu_start *gpu_start; /* NULL: CUDA is not being started */
+    bool gpu_started;            /* it has just been */
+    struct list accepts;   /* struct accept.link: local links that wait for their other half */
+    struct endpoint *self; /* to segments of this very worker */
     uint32_t endpoint_count;
 
     uint64_t now; /* start of this loop turn */

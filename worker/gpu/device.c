@@ -114,19 +114,33 @@ static bool device_is_named(const struct gpu *gpu, cuda_device device, const cha
            (strlen(bus_id) > 5 && strcasecmp(name, bus_id + 5) == 0);
 }
 
-static int device_find(struct gpu *gpu, const uint8_t uuid[16], cuda_device *device, char *text,
-                       size_t text_size)
+bool gpu_device_number(const struct cuda_driver *driver, const struct cuda_uuid *uuid,
+                       cuda_device *number)
 {
     struct cuda_uuid own;
     int count = 0;
 
-    if (gpu->driver.cuDeviceGetCount(&count) != CUDA_OK)
-        count = 0;
+    if (driver->cuDeviceGetCount(&count) != CUDA_OK)
+        return false;
     for (int i = 0; i < count; i++)
-        if (gpu->driver.cuDeviceGet(device, i) == CUDA_OK &&
-            gpu->driver.cuDeviceGetUuid(&own, *device) == CUDA_OK &&
-            memcmp(own.bytes, uuid, sizeof(own.bytes)) == 0)
-            return TS_OK;
+        if (driver->cuDeviceGet(number, i) == CUDA_OK &&
+            driver->cuDeviceGetUuid(&own, *number) == CUDA_OK &&
+            memcmp(own.bytes, uuid->bytes, sizeof(own.bytes)) == 0)
+            return true;
+    return false;
+}
+
+static int device_find(struct gpu *gpu, const uint8_t uuid[16], cuda_device *number, char *text,
+                       size_t text_size)
+{
+    struct cuda_uuid wanted;
+    int count = 0;
+
+    memcpy(wanted.bytes, uuid, sizeof(wanted.bytes));
+    if (gpu_device_number(&gpu->driver, &wanted, number))
+        return TS_OK;
+    *number = -1;
+    (void)gpu->driver.cuDeviceGetCount(&count);
     snprintf(text, text_size,
              "worker %s sees %d GPUs, and the memory's is not among them (another MIG instance, or "
              "devices hidden from the daemon)",
@@ -278,10 +292,10 @@ bool gpu_flush(struct gpu *gpu)
 /* ---- the driver ---- */
 
 /* A process sees one MIG instance only, the one that it names; of other devices all. */
-static void devices_choose(const char *gpu)
+void gpu_choose_devices(const struct worker *worker)
 {
-    if (strncmp(gpu, "MIG-", 4) == 0)
-        setenv("CUDA_VISIBLE_DEVICES", gpu, 1);
+    if (strncmp(worker->config.gpu, "MIG-", 4) == 0)
+        setenv("CUDA_VISIBLE_DEVICES", worker->config.gpu, 1);
     else
         unsetenv("CUDA_VISIBLE_DEVICES");
 }
@@ -306,7 +320,7 @@ struct gpu *gpu_open(struct worker *worker, char *text, size_t text_size)
         return NULL;
     gpu->worker = worker;
     list_init(&gpu->devices);
-    devices_choose(worker->config.gpu);
+    gpu_choose_devices(worker);
     if (cuda_driver_load(&gpu->driver, CUDA_LOAD, text, text_size) != TS_OK)
         goto err_free;
     result = gpu->driver.cuInit(0);
@@ -350,7 +364,6 @@ void gpu_close(struct worker *worker)
         nvml_close(gpu->nvml);
     reactor_watch(&worker->reactor, &gpu->bell, 0);
     close(gpu->bell.fd);
-    cuda_driver_unload(&gpu->driver);
-    free(gpu);
+    free(gpu); /* the driver stays loaded: it has threads of its own */
     worker->gpu = NULL;
 }

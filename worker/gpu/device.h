@@ -68,6 +68,11 @@ struct gpu {
 struct gpu *gpu_open(struct worker *worker, char *text, size_t text_size);
 void gpu_close(struct worker *worker);
 
+/* Before CUDA is loaded: which devices it shall show this process. */
+void gpu_choose_devices(const struct worker *worker);
+/* The number of the device with that UUID; false: this process does not see it. */
+bool gpu_device_number(const struct cuda_driver *driver, const struct cuda_uuid *uuid,
+                       cuda_device *number);
 /* The device of that UUID; `served`: only if it is the pair's, or the pair has none. TS_OK, or an
  * error with text. */
 int gpu_device_reach(struct gpu *gpu, const uint8_t uuid[16], bool served,
