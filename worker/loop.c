@@ -267,6 +267,7 @@ void worker_fini(struct worker *worker)
     while (!list_empty(&worker->sessions))
         session_delete(list_entry(worker->sessions.next, struct session, link));
     endpoint_fini(worker);
+    gpu_settle(worker);
     verbs_shut(worker);
     gpu_start_close(worker);
     gpu_close(worker);

@@ -315,6 +315,7 @@ struct gpu *gpu_open(struct worker *worker, char *text, size_t text_size)
 
     if (gpu != NULL)
         return gpu;
+    snprintf(text, text_size, "no memory or files for CUDA");
     gpu = calloc(1, sizeof(*gpu));
     if (gpu == NULL)
         return NULL;
@@ -347,16 +348,20 @@ err_free:
     return NULL;
 }
 
+void gpu_settle(struct worker *worker)
+{
+    if (worker->gpu == NULL)
+        return;
+    list_each (node, following, &worker->gpu->devices) {
+        gpu_lanes_close(list_entry(node, struct gpu_device, link));
+    }
+}
+
 void gpu_close(struct worker *worker)
 {
     struct gpu *gpu = worker->gpu;
 
-    if (gpu == NULL)
-        return;
-    list_each (node, following, &gpu->devices) {
-        gpu_lanes_close(list_entry(node, struct gpu_device, link));
-    }
-    if (gpu->lost)
+    if (gpu == NULL || gpu->lost)
         return; /* threads of CUDA's may still come back to it: it ends with the process */
     while (!list_empty(&gpu->devices))
         device_free(list_entry(gpu->devices.next, struct gpu_device, link));

@@ -66,6 +66,9 @@ struct gpu {
 
 /* The worker's CUDA, made when first asked for. NULL with text. */
 struct gpu *gpu_open(struct worker *worker, char *text, size_t text_size);
+/* After all links: what flies ends, and nothing is copied any more. */
+void gpu_settle(struct worker *worker);
+/* After all regions and their registrations. */
 void gpu_close(struct worker *worker);
 
 /* Before CUDA is loaded: which devices it shall show this process. */
