@@ -274,6 +274,7 @@ struct tesup_channel {
     struct ring_consumer nrx;
     struct mailbox_look look;
     bool main;
+    bool rung;     /* job_bell has something to be read */
     bool has_left; /* unread notifications of a lost worker are in `left` */
     uint32_t handle;
     int epoll; /* what tesup_fd gives: the bell and the control socket */

@@ -136,8 +136,7 @@ static bool wait_sleep(struct tesup_channel *channel, bool live, uint64_t until)
         ms = WAIT_NAP_MS;
     if (poll(wait, live ? 2 : 1, ms) <= 0)
         return false;
-    if ((wait[0].revents & POLLIN) != 0)
-        doorbell_drain(channel->job_bell.fd);
+    channel->rung = (wait[0].revents & POLLIN) != 0;
     if (!live)
         return false;
     if ((wait[1].revents & POLLIN) != 0)
@@ -145,6 +144,15 @@ static bool wait_sleep(struct tesup_channel *channel, bool live, uint64_t until)
     if ((wait[1].revents & (POLLHUP | POLLERR)) != 0)
         session_lose(session, channel->attachment);
     return atomic_peek(&session->opening) < opening;
+}
+
+/* A bell that rang is read before the next sleep, not on the way of what it announced. */
+static void wait_arm(struct tesup_channel *channel)
+{
+    if (channel->rung)
+        doorbell_drain(channel->job_bell.fd);
+    channel->rung = false;
+    doorbell_arm(&channel->job_bell);
 }
 
 /* One round of waiting. TS_OK when there is something, TS_AGAIN when not. */
@@ -167,7 +175,7 @@ static int wait_round(struct tesup_channel *channel, bool spin, uint64_t until)
         if (wait_spin(channel, end < until ? end : until))
             return TS_OK;
     }
-    doorbell_arm(&channel->job_bell);
+    wait_arm(channel);
     if (!channel_has_work(channel) && wait_sleep(channel, live, until))
         rc = TS_OK;
     else

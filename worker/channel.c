@@ -9,8 +9,7 @@ static void channel_on_doorbell(struct source *source, uint32_t events)
 {
     struct channel *channel = list_entry(source, struct channel, source);
 
-    (void)events;
-    doorbell_drain(source->fd);
+    (void)events; /* the loop looks at all rings after this */
     atomic_count(&channel->session->worker->stats->doorbells_heard, 1);
 }
 
@@ -130,7 +129,7 @@ static int channel_start(struct channel *channel, bool adopt)
         channel_adopt_group(channel);
     }
     channel->source.ready = channel_on_doorbell;
-    if (reactor_watch(&worker->reactor, &channel->source, EPOLLIN) < 0)
+    if (reactor_watch(&worker->reactor, &channel->source, REACTOR_NEWS) < 0)
         return TS_ERR_SYSTEM;
     atomic_publish(&header->epoch, atomic_peek(&header->epoch) + 1); /* pairs with the observe in
                                                                       * session_grant_again */

@@ -165,7 +165,6 @@ static void worker_sleep(struct worker *worker)
         atomic_count(&worker->stats->sleeps, 1);
         if (reactor_wait(&worker->reactor, timeout) > 0)
             stats_on_turn(worker, worker->reactor.woken);
-        heartbeat(worker);
     }
     worker_disarm(worker);
 }

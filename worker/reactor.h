@@ -8,7 +8,7 @@
 
 struct source {
     int fd;
-    uint32_t events; /* EPOLLIN, EPOLLOUT; 0 = not in the set */
+    uint32_t events; /* EPOLLIN, EPOLLOUT, REACTOR_NEWS; 0 = not in the set */
     void (*ready)(struct source *source, uint32_t events);
 };
 
@@ -23,6 +23,10 @@ struct reactor {
 
 int reactor_init(struct reactor *reactor);
 void reactor_fini(struct reactor *reactor);
+
+/* For a bell, or whatever else tells each piece of news by a wake-up of its own: it need not be
+ * read to be heard again (epoll(7), EPOLLET; eventfd(2): each write is one). */
+#define REACTOR_NEWS (EPOLLIN | EPOLLET)
 
 /* Adds, changes or (events 0) removes a source. 0, or -1 with errno. Removing is safe inside any
  * callback, also for a source that has an event in the same batch. */

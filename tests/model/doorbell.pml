@@ -61,13 +61,18 @@ chan buffered_room_armed = [2] of { bit };
         fi                                                      \
     fi
 
-/* doorbell_arm, one more look, and only then sleep; poll and drain; disarm; the caller looks again. */
-#define ARM_AND_SLEEP(buffered_armed, fd, fence, nothing_new)   \
+/* doorbell_arm, one more look, and only then sleep; disarm; the caller looks again.  `fd` is what would end
+ * the sleep at once: in a worker an edge, which waking takes; in a job the counter of the eventfd, which
+ * it empties before it arms. */
+#define EMPTY(fd) fd = 0
+#define LEAVE(fd) skip
+#define ARM_AND_SLEEP(before, buffered_armed, fd, fence, nothing_new, after) \
+    before(fd);                                                 \
     buffered_armed!1;                                           \
     D0(fence);                                                  \
     if                                                          \
     :: nothing_new ->                                           \
-        atomic { fd > 0 -> fd = 0 }                             \
+        atomic { fd > 0 -> after(fd) }                          \
     :: else                                                     \
     fi;                                                         \
     buffered_armed!0
@@ -83,7 +88,7 @@ active proctype worker()
         seen = head;
         if
         :: sent - seen == ROOM ->
-            ARM_AND_SLEEP(buffered_room_armed, room_fd, WORKER_FENCE, head == seen)
+            ARM_AND_SLEEP(LEAVE, buffered_room_armed, room_fd, WORKER_FENCE, head == seen, EMPTY)
         :: sent - seen < ROOM ->
             sent++;
             if /* a batch: one publish and one fence for both, or for each its own */
@@ -108,7 +113,7 @@ active proctype job()
         assert(seen >= taken && seen - taken <= ROOM);
         if
         :: seen == taken ->
-            ARM_AND_SLEEP(buffered_job_armed, job_fd, JOB_FENCE, tail == seen)
+            ARM_AND_SLEEP(EMPTY, buffered_job_armed, job_fd, JOB_FENCE, tail == seen, LEAVE)
         :: seen > taken ->
             taken++;
             if

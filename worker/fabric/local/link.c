@@ -195,7 +195,6 @@ static void local_on_event(struct source *source, uint32_t events)
     struct local_link *local = list_entry(source, struct local_link, event);
 
     (void)events;
-    doorbell_drain(source->fd);
     if (!list_empty(&local->queue))
         link_wake(&local->link); /* room, maybe */
 }
@@ -331,7 +330,7 @@ struct link *local_link_open(struct endpoint *endpoint, int socket, const int fd
     local->socket = (struct source){.fd = socket, .ready = local_on_socket};
     local->event.ready = local_on_event;
     if (reactor_watch(reactor, &local->socket, EPOLLIN) < 0 ||
-        reactor_watch(reactor, &local->event, EPOLLIN) < 0)
+        reactor_watch(reactor, &local->event, REACTOR_NEWS) < 0)
         goto err_unmap;
     if (!first && local_confirm(socket) != TS_OK)
         goto err_unmap;

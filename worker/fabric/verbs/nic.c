@@ -129,17 +129,24 @@ void verbs_window_release(struct verbs_nic *nic, uint32_t window)
 
 /* ---- life ---- */
 
+/* The loop polls in its next turn; what rang is read before it sleeps again, off the way of what
+ * came. */
 static void on_completions(struct source *source, uint32_t events)
 {
-    struct verbs_nic *nic = list_entry(source, struct verbs_nic, completions);
+    (void)events;
+    list_entry(source, struct verbs_nic, completions)->rung = true;
+}
+
+static void rung_read(struct verbs_nic *nic)
+{
     struct ibv_cq *cq;
     void *ours;
 
-    (void)events;
+    nic->rung = false;
     while (ibv_get_cq_event(nic->channel, &cq, &ours) == 0) {
         struct verbs_cq *rung = ours;
 
-        rung->events++; /* the loop polls in its next turn */
+        rung->events++;
         rung->armed = false;
     }
 }
@@ -211,7 +218,7 @@ int verbs_open(struct worker *worker, char *text, size_t text_size)
     nic->completions = (struct source){.fd = nic->channel->fd, .ready = on_completions};
     nic->events = (struct source){.fd = nic->device->async_fd, .ready = verbs_on_async};
     rc = TS_ERR_SYSTEM;
-    if (reactor_watch(&worker->reactor, &nic->completions, EPOLLIN) < 0 ||
+    if (reactor_watch(&worker->reactor, &nic->completions, REACTOR_NEWS) < 0 ||
         reactor_watch(&worker->reactor, &nic->events, EPOLLIN) < 0)
         goto err_close;
     worker->verbs = nic;
@@ -266,6 +273,8 @@ bool verbs_arm(struct worker *worker)
 {
     struct verbs_nic *nic = worker->verbs;
 
+    if (nic->rung)
+        rung_read(nic);
     cq_arm(&nic->data_cq);
     cq_arm(&nic->notify_cq);
     return verbs_poll_once(nic) > 0; /* what came before both were armed rings nobody */

@@ -81,6 +81,7 @@ struct verbs_nic {
     struct list mrs;                           /* struct verbs_mr.member */
     struct verbs_register *registrar;
     bool polling;
+    bool rung;          /* the channel has events to be read */
     uint64_t looked_ns; /* for stalled queue pairs */
     bool port_down;     /* as the last event said */
 };
