@@ -154,19 +154,23 @@ static void worker_disarm(struct worker *worker)
     }
 }
 
-static void worker_sleep(struct worker *worker)
+/* Returns whether it slept, which is a look at the sockets, too. */
+static bool worker_sleep(struct worker *worker)
 {
     uint64_t now = clock_now();
     int timeout = clock_ms_until(timer_heap_next(&worker->timers), now);
+    bool sleep;
 
     if (timeout > HEARTBEAT_MS)
         timeout = HEARTBEAT_MS;
-    if (!worker_arm(worker)) {
+    sleep = !worker_arm(worker);
+    if (sleep) {
         atomic_count(&worker->stats->sleeps, 1);
         if (reactor_wait(&worker->reactor, timeout) > 0)
             stats_on_turn(worker, worker->reactor.woken);
     }
     worker_disarm(worker);
+    return sleep;
 }
 
 /* Idle strategy: when may the loop sleep? */
@@ -182,14 +186,17 @@ static bool worker_may_sleep(const struct worker *worker, uint64_t idle_since)
     }
 }
 
-/* Everything once, sockets included when it is their time. Returns how much was done. */
-static int worker_turn(struct worker *worker)
+/* Everything once, sockets included when it is their time: not when the loop was just asleep in
+ * them or is about to be. Returns how much was done. */
+static int worker_turn(struct worker *worker, bool slept, uint64_t idle_since)
 {
+    bool look;
     int done;
 
     worker->now = clock_now();
     done = worker_do_work(worker);
-    if (reactor_is_due(&worker->reactor, worker->now))
+    look = !slept && (done > 0 || !worker_may_sleep(worker, idle_since));
+    if (look && reactor_is_due(&worker->reactor, worker->now))
         done += reactor_wait(&worker->reactor, 0);
     if (done > 0)
         stats_on_turn(worker, worker->now);
@@ -202,12 +209,16 @@ static int worker_turn(struct worker *worker)
 static void worker_loop(struct worker *worker)
 {
     uint64_t idle_since = clock_now();
+    bool slept = false;
 
     while (!worker->stop && !drain_is_done(worker)) {
-        if (worker_turn(worker) > 0) {
+        int done = worker_turn(worker, slept, idle_since);
+
+        slept = false;
+        if (done > 0) {
             idle_since = worker->now;
         } else if (worker_may_sleep(worker, idle_since)) {
-            worker_sleep(worker);
+            slept = worker_sleep(worker);
             idle_since = clock_now();
         } else {
             cpu_relax();
