@@ -20,6 +20,7 @@
 #include "shm/clock.h"
 #include "shm/list.h"
 #include "shm/proto.h"
+#include "shm/spin.h"
 #include "shm/wire.h"
 
 #define SESSION_TIMEOUT_MS 10000u
@@ -273,6 +274,7 @@ struct tesup_channel {
     struct doorbell job_bell, nrx_bell;
     struct ring_consumer nrx;
     struct mailbox_look look;
+    struct spin spin;
     bool main;
     bool rung;     /* job_bell has something to be read */
     bool has_left; /* unread notifications of a lost worker are in `left` */

@@ -110,12 +110,18 @@ int tesup_poll(struct tesup_channel *channel, struct tesup_completion *completio
 /* Sleeping costs more than the worker usually needs. */
 static bool wait_spin(struct tesup_channel *channel, uint64_t until)
 {
-    while (clock_now() < until) {
+    uint64_t since = clock_now(), now = since;
+
+    if (since + channel->session->spin_ns < until)
+        until = since + channel->session->spin_ns;
+    while (now < until && spin_is_alone(&channel->spin, now)) {
         for (int i = 0; i < 16; i++) {
             if (channel_has_work(channel))
                 return true;
             cpu_relax();
         }
+        spin_pause(&channel->spin, since, now);
+        now = clock_now();
     }
     return false;
 }
@@ -169,12 +175,8 @@ static int wait_round(struct tesup_channel *channel, bool spin, uint64_t until)
         session_grant_again(channel);
     if (channel_has_work(channel))
         return TS_OK;
-    if (live && spin && channel->session->spin_ns > 0) {
-        uint64_t end = clock_now() + channel->session->spin_ns;
-
-        if (wait_spin(channel, end < until ? end : until))
-            return TS_OK;
-    }
+    if (live && spin && channel->session->spin_ns > 0 && wait_spin(channel, until))
+        return TS_OK;
     wait_arm(channel);
     if (!channel_has_work(channel) && wait_sleep(channel, live, until))
         rc = TS_OK;

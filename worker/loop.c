@@ -182,7 +182,8 @@ static bool worker_may_sleep(const struct worker *worker, uint64_t idle_since)
     case PROTO_IDLE_SLEEP:
         return true;
     default:
-        return worker->now - idle_since >= worker->config.spin_us * CLOCK_NS_PER_US;
+        return worker->now - idle_since >= worker->config.spin_us * CLOCK_NS_PER_US ||
+               !spin_is_alone(&worker->spin, worker->now);
     }
 }
 
@@ -220,8 +221,10 @@ static void worker_loop(struct worker *worker)
         } else if (worker_may_sleep(worker, idle_since)) {
             slept = worker_sleep(worker);
             idle_since = clock_now();
-        } else {
+        } else if (worker->config.idle == PROTO_IDLE_BUSY) {
             cpu_relax();
+        } else {
+            spin_pause(&worker->spin, idle_since, worker->now);
         }
     }
 }

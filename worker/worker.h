@@ -7,6 +7,7 @@
 #include "shm/list.h"
 #include "shm/log.h"
 #include "shm/proto.h"
+#include "shm/spin.h"
 #include "shm/table.h"
 #include "shm/timer.h"
 #include "worker/reactor.h"
@@ -46,6 +47,7 @@ struct worker {
     uint32_t endpoint_count;
 
     uint64_t now; /* start of this loop turn */
+    struct spin spin;
     struct log_limit job_limit, peer_limit;
     struct timer drain; /* while draining: its deadline */
     bool draining;

@@ -8,7 +8,6 @@
 #include "client/bench/clock.h"
 
 /* How long `adaptive` polls before it sleeps: about what a sleep and wake-up cost. */
-#define PARTY_SPIN_NS       (UINT64_C(20) * 1000)
 #define PARTY_SLOTS         2048u /* OPTIONS_BLOCKS_MAX transfers and some messages */
 #define PARTY_SLEEP_MS      1000u /* then the deadline is looked at again */
 #define PARTY_RETRY_NS      (UINT64_C(10) * 1000000000)
@@ -145,15 +144,14 @@ static int event_take(struct party *party, struct party_event *event)
 }
 
 /* Sleeps or not, as `idle` says, between two looks that found nothing. */
-static int party_pause(struct party *party, uint64_t idle_since_ns, uint64_t deadline_ns)
+static int party_pause(struct party *party, uint64_t deadline_ns)
 {
     uint64_t now = clock_now_ns();
 
     if (now >= deadline_ns)
         return party_fail(party, "no answer from %s in time; see `tesup status` on both hosts",
                           party->peer[0] ? party->peer : "the worker");
-    if (party->idle == BENCH_IDLE_BUSY ||
-        (party->idle == BENCH_IDLE_ADAPTIVE && now - idle_since_ns < PARTY_SPIN_NS))
+    if (party->idle == BENCH_IDLE_BUSY)
         return 0;
     uint64_t sleep_ms = (deadline_ns - now) / CLOCK_NS_PER_MS + 1;
     int code =
@@ -165,15 +163,11 @@ static int party_pause(struct party *party, uint64_t idle_since_ns, uint64_t dea
 
 int party_event_wait(struct party *party, uint64_t deadline_ns, struct party_event *event)
 {
-    uint64_t idle_since = 0;
-
     for (;;) {
         int taken = event_take(party, event);
         if (taken)
             return taken < 0 ? -1 : 0;
-        if (idle_since == 0)
-            idle_since = clock_now_ns();
-        if (party_pause(party, idle_since, deadline_ns))
+        if (party_pause(party, deadline_ns))
             return -1;
     }
 }
@@ -195,7 +189,6 @@ int party_message_wait(struct party *party, enum message_kind kind, uint64_t dea
 /* Waits for the one completion in flight, leaving notifications where they are. */
 static int control_completion_wait(struct party *party, uint64_t deadline_ns, int *status)
 {
-    uint64_t idle_since = clock_now_ns();
     struct tesup_completion completion;
 
     for (;;) {
@@ -206,7 +199,7 @@ static int control_completion_wait(struct party *party, uint64_t deadline_ns, in
             *status = completion.status;
             return 0;
         }
-        if (party_pause(party, idle_since, deadline_ns))
+        if (party_pause(party, deadline_ns))
             return -1;
     }
 }

@@ -180,7 +180,8 @@ const struct serve_option options_table[OPTIONS_COUNT] = {
      .values = idle_values,
      MEMBER(idle),
      .help =
-         "worker without work; adaptive: spins, then sleeps; busy: never sleeps; sleep: at once"},
+         "worker without work; adaptive: spins, then sleeps, at once where others want its CPU; "
+         "busy: never sleeps; sleep: at once"},
     {.flag = "spin-us",
      .config = "worker.spin_us",
      .kind = OPTION_COUNT,

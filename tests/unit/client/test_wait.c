@@ -105,7 +105,25 @@ static void test_notification_wakes(void **state)
     later_begin(&later);
     assert_int_equal(tesup_wait(channel, -1), TESUP_OK);
     later_end(&later);
-    assert_false(readable(worker->job_bell.fd)); /* drained */
+}
+
+/* The bell is read when there is nothing left to do, not on the way of what it announced. */
+static void test_old_bell_wakes_nobody(void **state)
+{
+    struct later later = {.what = LATER_DELIVER};
+    struct tesup_notification notification;
+    uint64_t begun;
+
+    (void)state;
+    later_begin(&later);
+    assert_int_equal(tesup_wait(channel, -1), TESUP_OK);
+    later_end(&later);
+    assert_int_equal(tesup_notify_peek(channel, &notification), TESUP_OK);
+    assert_int_equal(tesup_notify_release(channel), TESUP_OK);
+    begun = clock_now();
+    assert_int_equal(tesup_wait(channel, 30), TESUP_ERR_TIMEOUT);
+    assert_true(clock_now() - begun >= 30 * CLOCK_NS_PER_MS);
+    assert_false(readable(worker->job_bell.fd));
 }
 
 static volatile sig_atomic_t signals;
@@ -174,6 +192,7 @@ int main(void)
         ATTACHED_TEST(test_work_is_seen_at_once),
         ATTACHED_TEST(test_completion_wakes),
         ATTACHED_TEST(test_notification_wakes),
+        ATTACHED_TEST(test_old_bell_wakes_nobody),
         ATTACHED_TEST(test_signal_does_not_end_the_wait),
         ATTACHED_TEST(test_descriptor_tells),
         ATTACHED_TEST(test_lost_supervisor_is_noticed_by_polling),

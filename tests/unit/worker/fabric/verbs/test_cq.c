@@ -168,7 +168,7 @@ static void test_charge_of_an_endpoint(void **state)
     host_until(pair.b.worker.endpoint_count == 2);
 }
 
-/* The queue is armed once for each ring. */
+/* The queue is armed once for each ring; what rang is read before, and only then. */
 static void test_arming(void **state)
 {
     struct verbs_nic *nic;
@@ -179,8 +179,14 @@ static void test_arming(void **state)
     assert_true(nic->data_cq.armed && nic->notify_cq.armed);
     assert_int_equal(move(SQE_WRITE, 0, 100), TS_OK);
     (void)reactor_wait(&pair.a.worker.reactor, 0);
+    assert_true(nic->rung);
+    assert_true(nic->data_cq.armed && nic->notify_cq.armed);
+    assert_int_equal(nic->data_cq.events + nic->notify_cq.events, 0);
+    (void)verbs_arm(&pair.a.worker);
+    assert_false(nic->rung);
     assert_true(nic->data_cq.events == 1 && nic->notify_cq.events == 1);
-    assert_false(nic->data_cq.armed || nic->notify_cq.armed);
+    assert_true(nic->data_cq.armed && nic->notify_cq.armed);
+    assert_int_equal(reactor_wait(&pair.a.worker.reactor, 0), 0);
 }
 
 /* What came between the last poll and the arming rings nobody: it is looked for. */
