@@ -9,9 +9,13 @@ void spin_learn(struct spin *spin, long switches, uint64_t now)
 
     spin->offered = now;
     spin->switches = switches;
-    if (!met)
-        spin->met = 0;
-    else if (spin->met < SPIN_MET_MOST)
+    if (!met) {
+        if (++spin->unmet >= SPIN_FORGET)
+            spin->met = 0;
+        return;
+    }
+    spin->unmet = 0;
+    if (spin->met < SPIN_MET_MOST)
         spin->met++;
     if (spin->met > 1) /* one alone may be the kernel's own */
         spin->sleep_until = now + (SPIN_FIRST_NS << (spin->met - 2));
