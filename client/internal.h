@@ -108,6 +108,7 @@ struct tesup_session {
     uint64_t forks; /* session_forks at attach: differs in a child */
     uint32_t timeout_ms;
     uint64_t spin_ns;
+    bool huge_pages; /* for private memory; TESUP_HUGE_PAGES=0: no */
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     struct proto_hello hello; /* what a successor is told again */
 
@@ -220,6 +221,11 @@ bool remote_event_owed(struct tesup_session *session, uint32_t *user, int *statu
 void remote_event_taken(struct tesup_session *session, uint32_t user, bool own);
 /* All remotes of the session, opened again with a successor. */
 void remotes_reopen(struct tesup_session *session);
+
+/* ---- huge.c ---- */
+
+/* Makes whole huge pages of what this process has touched, alone, in the range. */
+void huge_pages_make(uint64_t base, uint64_t length);
 
 /* ---- gpu.c ---- */
 

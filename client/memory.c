@@ -314,6 +314,8 @@ int tesup_mem_register(struct tesup_session *session, void *address, uint64_t le
     if (region == NULL)
         return TS_ERR_NO_MEMORY;
     region->base = (uint64_t)(uintptr_t)address;
+    if (session->huge_pages)
+        huge_pages_make(region->base, length);
     return region_enter(session, region, handle);
 }
 

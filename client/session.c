@@ -64,6 +64,16 @@ static int spin_time(uint64_t *ns)
     return TS_OK;
 }
 
+static int huge_wanted(bool *wanted)
+{
+    const char *text = getenv("TESUP_HUGE_PAGES");
+
+    if (text != NULL && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return error_set(TS_ERR_INVALID, "TESUP_HUGE_PAGES is '%.40s'; it may be 0 or 1", text);
+    *wanted = text == NULL || text[0] == '1';
+    return TS_OK;
+}
+
 static int session_configure(struct tesup_session *session, const struct tesup_options *options)
 {
     struct proto_hello *hello = &session->hello;
@@ -88,6 +98,8 @@ static int session_configure(struct tesup_session *session, const struct tesup_o
         rc = place_read(options->pair, hello->pair);
     if (rc == TS_OK)
         rc = spin_time(&session->spin_ns);
+    if (rc == TS_OK)
+        rc = huge_wanted(&session->huge_pages);
     session->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : SESSION_TIMEOUT_MS;
     return rc != TS_OK ? rc : control_path(options->socket, session->path, sizeof(session->path));
 }

@@ -158,7 +158,8 @@ int measure_run(struct bench_side *side, struct bench_target *target, struct ben
 
     if (copy == NULL)
         return bench_fail("no memory for a copy");
-    signal(SIGPIPE, SIG_IGN); /* a target that has ended is told in words */
+    memset(side->bytes, 0, side->options->max); /* as clients have it when they register it */
+    signal(SIGPIPE, SIG_IGN);                   /* a target that has ended is told in words */
     for (unsigned way = 0; rc == 0 && way < BENCH_WAYS; way++)
         if (way != BENCH_DIRECT || side->options->direct)
             rc = methods[way]->begin(side);

@@ -135,6 +135,10 @@ static void test_options_are_checked(void **state)
     assert_int_equal(attach((struct tesup_options){0}, &session), TESUP_ERR_INVALID);
     assert_sentence("TESUP_SPIN_US");
     unsetenv("TESUP_SPIN_US");
+    setenv("TESUP_HUGE_PAGES", "yes", 1);
+    assert_int_equal(attach((struct tesup_options){0}, &session), TESUP_ERR_INVALID);
+    assert_sentence("TESUP_HUGE_PAGES");
+    unsetenv("TESUP_HUGE_PAGES");
     assert_int_equal(fake_seen(&fake, WIRE_HELLO), 0);
 }
 
