@@ -1,5 +1,7 @@
 #include "client/bench/party.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 
 #include "client/bench/clock.h"
 
-/* How long `adaptive` polls before it sleeps: about what a sleep and wake-up cost. */
 #define PARTY_SLOTS         2048u /* OPTIONS_BLOCKS_MAX transfers and some messages */
 #define PARTY_SLEEP_MS      1000u /* then the deadline is looked at again */
 #define PARTY_RETRY_NS      (UINT64_C(10) * 1000000000)
@@ -143,19 +144,32 @@ static int event_take(struct party *party, struct party_event *event)
     return 1;
 }
 
-/* Sleeps or not, as `idle` says, between two looks that found nothing. */
+/* Asleep at once: tesup_wait would spin first. */
+static int party_sleep(struct party *party, int timeout_ms)
+{
+    struct pollfd bell = {.fd = tesup_fd(party->channel), .events = POLLIN};
+    int code = tesup_arm(party->channel);
+
+    if (code != TESUP_OK)
+        return code == TESUP_AGAIN ? TESUP_OK : code;
+    return poll(&bell, 1, timeout_ms) < 0 && errno != EINTR ? TESUP_ERR_SYSTEM : TESUP_OK;
+}
+
+/* Between two looks that found nothing, as `idle` says. */
 static int party_pause(struct party *party, uint64_t deadline_ns)
 {
-    uint64_t now = clock_now_ns();
+    uint64_t now = clock_now_ns(), left_ms;
+    int timeout_ms, code;
 
     if (now >= deadline_ns)
         return party_fail(party, "no answer from %s in time; see `tesup status` on both hosts",
                           party->peer[0] ? party->peer : "the worker");
     if (party->idle == BENCH_IDLE_BUSY)
         return 0;
-    uint64_t sleep_ms = (deadline_ns - now) / CLOCK_NS_PER_MS + 1;
-    int code =
-        tesup_wait(party->channel, sleep_ms > PARTY_SLEEP_MS ? (int)PARTY_SLEEP_MS : (int)sleep_ms);
+    left_ms = (deadline_ns - now) / CLOCK_NS_PER_MS + 1;
+    timeout_ms = left_ms > PARTY_SLEEP_MS ? (int)PARTY_SLEEP_MS : (int)left_ms;
+    code = party->idle == BENCH_IDLE_SLEEP ? party_sleep(party, timeout_ms)
+                                           : tesup_wait(party->channel, timeout_ms);
     if (code != TESUP_OK && code != TESUP_ERR_TIMEOUT)
         return party_fail_code(party, code, "cannot wait");
     return 0;

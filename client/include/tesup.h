@@ -219,10 +219,10 @@ TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint6
 /** @brief Register private memory of this process by address.
  *  The worker reaches it through /proc/PID/mem (proc(5)), which belongs to this address space:
  *  after exec nothing moves any more. As a NIC, it does not ask for a page's protection.
+ *  #TESUP_ERR_UNSUPPORTED names the remedy where Yama or the uid forbids the worker's reach.
  *  What of the range this process has touched, alone and 2 MiB in a row, is made anew of huge pages
  *  (MADV_COLLAPSE of madvise(2); at most one second per process): a worker needs about half of the
  *  time then. Nothing else changes: no byte more is resident. `TESUP_HUGE_PAGES=0` turns it off.
- * #TESUP_ERR_UNSUPPORTED names the remedy where Yama or the uid forbids that.
  *  A CUDA device pointer is registered as by tesup_mem_register_gpu(). */
 TESUP_API int tesup_mem_register(struct tesup_session *session, void *address, uint64_t length,
                                  uint32_t access, tesup_region_t *region);
