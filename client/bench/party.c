@@ -1,9 +1,8 @@
 #include "client/bench/party.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -57,6 +56,8 @@ int party_open(struct party *party, const char *socket, const char *segment, enu
 
     memset(party, 0, sizeof(*party));
     party->idle = idle;
+    if (idle == BENCH_IDLE_SLEEP) /* tesup_wait spins first; the environment may say otherwise */
+        setenv("TESUP_SPIN_US", "0", 0);
     int code = tesup_attach(&options, &party->session);
     if (code != TESUP_OK)
         return party_fail_code(party, code, "cannot attach");
@@ -144,17 +145,6 @@ static int event_take(struct party *party, struct party_event *event)
     return 1;
 }
 
-/* Asleep at once: tesup_wait would spin first. */
-static int party_sleep(struct party *party, int timeout_ms)
-{
-    struct pollfd bell = {.fd = tesup_fd(party->channel), .events = POLLIN};
-    int code = tesup_arm(party->channel);
-
-    if (code != TESUP_OK)
-        return code == TESUP_AGAIN ? TESUP_OK : code;
-    return poll(&bell, 1, timeout_ms) < 0 && errno != EINTR ? TESUP_ERR_SYSTEM : TESUP_OK;
-}
-
 /* Between two looks that found nothing, as `idle` says. */
 static int party_pause(struct party *party, uint64_t deadline_ns)
 {
@@ -168,8 +158,7 @@ static int party_pause(struct party *party, uint64_t deadline_ns)
         return 0;
     left_ms = (deadline_ns - now) / CLOCK_NS_PER_MS + 1;
     timeout_ms = left_ms > PARTY_SLEEP_MS ? (int)PARTY_SLEEP_MS : (int)left_ms;
-    code = party->idle == BENCH_IDLE_SLEEP ? party_sleep(party, timeout_ms)
-                                           : tesup_wait(party->channel, timeout_ms);
+    code = tesup_wait(party->channel, timeout_ms);
     if (code != TESUP_OK && code != TESUP_ERR_TIMEOUT)
         return party_fail_code(party, code, "cannot wait");
     return 0;
