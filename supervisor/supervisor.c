@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "shm/err.h"
-#include "supervisor/job/job.h"
+#include "supervisor/job/name.h"
 #include "supervisor/key.h"
 #include "supervisor/peer/route.h"
 #include "supervisor/publish.h"
@@ -76,6 +76,7 @@ static void supervisor_leave(struct supervisor *supervisor, const char *why)
         listener_close(&supervisor->listener);
         peer_gate_close(&supervisor->gate);
         broker_close(&supervisor->broker);
+        job_name_close(supervisor);
         loop_timer_set(&supervisor->loop, &supervisor->leave,
                        supervisor->options.drain_ms + LEAVE_MORE_MS);
     }
@@ -265,6 +266,8 @@ int supervisor_init(struct supervisor *supervisor, const struct serve_options *o
     supervisor->counters_fd = -1;
     supervisor->signals = -1;
     registry_init(&supervisor->registry);
+    list_init(&supervisor->nameless);
+    supervisor->names_freed.fire = job_name_look;
     broker_init(&supervisor->broker);
     peer_gate_init(&supervisor->gate);
     for (size_t i = 0; i < sizeof(supervisor_steps) / sizeof(supervisor_steps[0]); i++)
@@ -283,6 +286,7 @@ void supervisor_fini(struct supervisor *supervisor)
     listener_close(&supervisor->listener);
     peer_gate_close(&supervisor->gate);
     broker_close(&supervisor->broker);
+    job_name_close(supervisor);
     supervisor->draining = true;
     for (unsigned i = 0; i < supervisor->worker_count; i++)
         worker_process_fini(&supervisor->workers[i]);

@@ -33,6 +33,8 @@ struct supervisor {
 
     struct table jobs;
     struct registry registry;
+    struct list nameless; /* jobs that wait for a name (job/name.h) */
+    struct timer names_freed;
     uint64_t unnamed; /* segments that were given a name so far */
     struct broker broker;
     struct listener listener;

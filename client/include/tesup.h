@@ -153,7 +153,8 @@ struct tesup_notification {
  *  @param options may be NULL.
  *  @param[out] session set on success only; free with tesup_detach().
  *  @return 0; #TESUP_ERR_NO_DAEMON with the path that was tried; #TESUP_ERR_EXISTS when the name of
- *  the segment is taken; #TESUP_ERR_NOT_FOUND for an unknown pair; #TESUP_ERR_UNREACHABLE when the
+ *  the segment is taken by a process that lives (one that has ended is waited for, up to 4 s);
+ *  #TESUP_ERR_NOT_FOUND for an unknown pair; #TESUP_ERR_UNREACHABLE when the
  *  worker is not ready within 5 s; #TESUP_ERR_INVALID, #TESUP_ERR_TOO_LONG, #TESUP_ERR_DENIED,
  *  #TESUP_ERR_LIMIT, #TESUP_ERR_NO_MEMORY, #TESUP_ERR_VERSION, #TESUP_ERR_TIMEOUT,
  *  #TESUP_ERR_PROTOCOL, #TESUP_ERR_SYSTEM. */

@@ -9,6 +9,7 @@
 #include "shm/err.h"
 #include "shm/name.h"
 #include "shm/process.h"
+#include "supervisor/job/name.h"
 #include "supervisor/job/record.h"
 #include "supervisor/job/replay.h"
 #include "supervisor/publish.h"
@@ -78,8 +79,8 @@ static uint32_t uid_jobs(const struct supervisor *supervisor, uid_t uid)
 }
 
 /* May this process attach at all? */
-static int hello_check_process(const struct supervisor *supervisor, const struct ucred *cred,
-                               char *text, size_t text_size)
+static int hello_check_process(struct supervisor *supervisor, const struct ucred *cred, char *text,
+                               size_t text_size)
 {
     const struct serve_options *options = &supervisor->options;
 
@@ -98,6 +99,8 @@ static int hello_check_process(const struct supervisor *supervisor, const struct
                  options->name);
         return TS_ERR_DENIED;
     }
+    if (uid_jobs(supervisor, cred->uid) >= options->sessions_per_uid)
+        job_reap(supervisor);
     if (uid_jobs(supervisor, cred->uid) >= options->sessions_per_uid) {
         snprintf(text, text_size, "uid %u has %u sessions, which is limits.sessions_per_uid",
                  cred->uid, options->sessions_per_uid);
@@ -165,31 +168,6 @@ static int pidfd_error(int error, pid_t pid, char *text, size_t text_size)
     return TS_ERR_SYSTEM;
 }
 
-static int job_name(struct job *job, const char *wanted, char *text, size_t text_size)
-{
-    struct supervisor *supervisor = job->supervisor;
-
-    if (wanted[0] != '\0')
-        snprintf(job->segment.name, sizeof(job->segment.name), "%s", wanted);
-    else
-        snprintf(job->segment.name, sizeof(job->segment.name), "pid-%d-%llu", (int)job->cred.pid,
-                 (unsigned long long)++supervisor->unnamed);
-    if (snprintf(job->full_name, sizeof(job->full_name), "%s/%s", supervisor->address,
-                 job->segment.name) >= (int)sizeof(job->full_name)) {
-        snprintf(text, text_size,
-                 "HOST:PORT/%s is longer than %u bytes: take a shorter name, or a shorter "
-                 "--advertise",
-                 job->segment.name, LAYOUT_NAME_MAX - 1);
-        return TS_ERR_TOO_LONG;
-    }
-    if (registry_add(&supervisor->registry, &job->segment) != TS_OK) {
-        snprintf(text, text_size, "segment %s is offered by another process already",
-                 job->segment.name);
-        return TS_ERR_EXISTS;
-    }
-    return TS_OK;
-}
-
 static void attach_wait_over(struct timer *timer)
 {
     struct job *job = list_entry(timer, struct job, timer);
@@ -205,6 +183,7 @@ static void attach_wait_over(struct timer *timer)
 void job_attach_wait(struct job *job)
 {
     job->state = JOB_WAITING;
+    job->timer.fire = attach_wait_over;
     loop_timer_set(&job->supervisor->loop, &job->timer, WORKER_WAIT_MS);
 }
 
@@ -225,7 +204,6 @@ static struct job *job_alloc(struct supervisor *supervisor, struct worker_proces
     job->hello_id = hello->header.id;
     job->slots = hello->body.hello.slots != 0 ? hello->body.hello.slots : supervisor->options.slots;
     job->flags = hello->body.hello.flags;
-    job->timer.fire = attach_wait_over;
     job->counters_slot = -1;
     list_init(&job->asks);
     list_init(&job->segment.node);
@@ -276,17 +254,19 @@ void job_attach(struct supervisor *supervisor, int socket, const struct ucred *c
         status = pidfd_error(errno, cred->pid, text, sizeof(text));
         goto err_free;
     }
-    status = job_name(job, hello->segment, text, sizeof(text));
-    if (status == TS_OK && job_watch(job) < 0) {
+    status = job_name_take(job, hello->segment, text, sizeof(text));
+    if ((status == TS_OK || status == TS_AGAIN) && job_watch(job) < 0) {
         snprintf(text, sizeof(text), "the supervisor cannot watch the socket: %s", strerror(errno));
         status = TS_ERR_SYSTEM;
     }
-    if (status != TS_OK) {
+    if (status == TS_AGAIN) {
+        job_name_wait(job);
+    } else if (status != TS_OK) {
         job_attach_refuse(job, status, text);
-        return;
+    } else {
+        job_attach_wait(job);
+        job_replay_continue(worker);
     }
-    job_attach_wait(job);
-    job_replay_continue(worker);
     return;
 
 err_free:

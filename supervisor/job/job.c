@@ -5,6 +5,7 @@
 
 #include "shm/err.h"
 #include "supervisor/job/attach.h"
+#include "supervisor/job/name.h"
 #include "supervisor/job/record.h"
 #include "supervisor/job/request.h"
 #include "supervisor/publish.h"
@@ -29,6 +30,7 @@ void job_free(struct job *job)
     if (job->socket >= 0)
         close(job->socket);
     free(job);
+    job_name_freed(supervisor);
 }
 
 void job_end(struct job *job, const char *why)

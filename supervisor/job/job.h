@@ -17,6 +17,7 @@
 
 enum job_state {
     JOB_WAITING = 0, /* for its worker to be ready */
+    JOB_NAMELESS,    /* for its name to be free */
     JOB_ATTACHING,   /* its worker was told, has not answered */
     JOB_OPEN,
     JOB_ENDING, /* the process is gone; its worker has not answered that it forgot it */
@@ -44,7 +45,7 @@ struct job_remote {
 struct job {
     struct supervisor *supervisor;
     struct worker_process *worker;
-    struct list worker_node; /* worker->served or ->backlog */
+    struct list worker_node; /* worker->served or ->backlog, or supervisor->nameless */
     bool known;              /* this process of the worker was sent SESSION_ADD */
     bool served;             /* and all records: asks go to it at once */
     bool replaying_remotes;  /* how far job_replay.c is */
@@ -64,7 +65,7 @@ struct job {
     struct registry_entry segment;
     char full_name[LAYOUT_NAME_MAX]; /* HOST:PORT/SEGMENT */
     uint32_t hello_id, slots, flags;
-    struct timer timer; /* a worker must be ready by then */
+    struct timer timer; /* the end of JOB_WAITING and JOB_NAMELESS */
 
     struct job_channel channels[JOB_CHANNELS_MAX];
     struct table regions, remotes;

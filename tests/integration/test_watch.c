@@ -35,13 +35,9 @@ struct scene {
 static void watched_job(void *argument)
 {
     struct scene *scene = argument;
-    char segment[32];
     struct party party;
 
-    /* The name of the one before is free only when its worker, which may be a new one, has let it
-     * go. */
-    snprintf(segment, sizeof(segment), "watched-%d", (int)scene->fate);
-    party_attach(&party, scene->owner, segment);
+    party_attach(&party, scene->owner, "watched");
     snprintf(scene->name, sizeof(scene->name), "%s", tesup_segment_name(party.session));
     atomic_publish(&scene->ready, 1);
     wait_word(&scene->end, 1, "the word to end");
