@@ -92,6 +92,8 @@ static int facts_check(const struct cuda_driver *driver, const void *pointer, ui
     if (facts->type != CUDA_MEMORY_DEVICE)
         return error_set(TS_ERR_INVALID,
                          "%p is memory of the host: register it with tesup_mem_register", pointer);
+    if (facts->context == NULL) /* pieces side by side: share_vmm looks at each */
+        return TS_OK;
     if (at < facts->start || skip > facts->size || length > facts->size - skip)
         return error_set(TS_ERR_INVALID,
                          "%p + %llu bytes end past their allocation, which has %llu bytes at %#llx",
@@ -137,46 +139,73 @@ static int view_enter(struct gpu_view *view, const struct gpu_facts *facts)
 
 /* ---- ways ---- */
 
-/* The piece of a reservation that one handle backs, where the driver tells it. */
-static void share_find_piece(const struct cuda_driver *driver, struct region *region)
-{
-    cuda_pointer start = 0;
-    size_t size = 0;
-
-    if (driver->cuPointerGetAttribute(&start, CUDA_POINTER_MAPPING_BASE, region->base) != CUDA_OK ||
-        driver->cuPointerGetAttribute(&size, CUDA_POINTER_MAPPING_SIZE, region->base) != CUDA_OK ||
-        start == 0)
-        return;
-    region->gpu->offset = region->base - start;
-    region->gpu->size = size;
-}
-
-/* Memory of cuMemCreate: its handle as a descriptor. */
-static int share_vmm(const struct cuda_driver *driver, struct region *region)
+/* One piece of a reservation, which one handle backs: the descriptor of its handle. */
+static int share_piece(const struct cuda_driver *driver, cuda_pointer at, int *fd)
 {
     cuda_memory memory;
-    enum cuda_result result =
-        driver->cuMemRetainAllocationHandle(&memory, (void *)(uintptr_t)region->base);
-    int fd = -1;
+    enum cuda_result result = driver->cuMemRetainAllocationHandle(&memory, (void *)(uintptr_t)at);
 
     if (result != CUDA_OK)
         return gpu_refused(driver, TS_ERR_UNSUPPORTED, "cuMemRetainAllocationHandle", result,
                            "memory of a pool (cudaMallocAsync) cannot be shared: use cudaMalloc");
-    result = driver->cuMemExportToShareableHandle(&fd, memory, CUDA_HANDLE_POSIX_FD, 0);
+    result = driver->cuMemExportToShareableHandle(fd, memory, CUDA_HANDLE_POSIX_FD, 0);
     driver->cuMemRelease(memory);
-    if (result != CUDA_OK)
-        return gpu_refused(driver, TS_ERR_UNSUPPORTED, "cuMemExportToShareableHandle", result,
-                           "cuMemCreate it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or use "
-                           "cudaMalloc (PyTorch: expandable_segments:False)");
-    region->fd = fd;
-    region->gpu->ways |= PROTO_GPU_VMM;
-    share_find_piece(driver, region);
-    if (region->length > region->gpu->size - region->gpu->offset)
-        return error_set(TS_ERR_UNSUPPORTED,
-                         "%#llx + %llu bytes are of several handles of cuMemCreate: register each "
-                         "by itself, or use cudaMalloc (PyTorch: expandable_segments:False)",
-                         (unsigned long long)region->base, (unsigned long long)region->length);
-    return TS_OK;
+    return result == CUDA_OK
+               ? TS_OK
+               : gpu_refused(driver, TS_ERR_UNSUPPORTED, "cuMemExportToShareableHandle", result,
+                             "cuMemCreate it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or use "
+                             "cudaMalloc (PyTorch: expandable_segments:False)");
+}
+
+/* The piece with `at` in it; drivers that do not tell pieces apart have one for the allocation.
+ * False: nothing is mapped there. */
+static bool piece_find(const struct cuda_driver *driver, cuda_pointer at, cuda_pointer *start,
+                       size_t *size)
+{
+    if (driver->cuPointerGetAttribute(start, CUDA_POINTER_MAPPING_BASE, at) != CUDA_OK ||
+        driver->cuPointerGetAttribute(size, CUDA_POINTER_MAPPING_SIZE, at) != CUDA_OK ||
+        *start == 0) {
+        if (driver->cuPointerGetAttribute(start, CUDA_POINTER_RANGE_START, at) != CUDA_OK ||
+            driver->cuPointerGetAttribute(size, CUDA_POINTER_RANGE_SIZE, at) != CUDA_OK)
+            return false;
+    }
+    return at >= *start && at - *start < *size;
+}
+
+/* Memory of cuMemCreate: piece after piece, until the region's end. */
+static int share_vmm(const struct cuda_driver *driver, struct region *region)
+{
+    struct region_gpu *gpu = region->gpu;
+    cuda_pointer at = region->base, end = region->base + region->length;
+    int rc = TS_OK;
+
+    gpu->ask.ways |= PROTO_GPU_VMM;
+    while (at < end && rc == TS_OK) {
+        cuda_pointer start = 0;
+        size_t size = 0;
+
+        if (!piece_find(driver, at, &start, &size) || (at != region->base && at != start))
+            return error_set(TS_ERR_INVALID,
+                             "nothing is mapped at %#llx, within %#llx + %llu bytes",
+                             (unsigned long long)at, (unsigned long long)region->base,
+                             (unsigned long long)region->length);
+        if (gpu->ask.pieces == PROTO_GPU_PIECES_MAX)
+            return error_set(TS_ERR_LIMIT,
+                             "%#llx + %llu bytes are of more than %u handles of cuMemCreate: "
+                             "register them in parts, or use cudaMalloc (PyTorch: "
+                             "expandable_segments:False)",
+                             (unsigned long long)region->base, (unsigned long long)region->length,
+                             PROTO_GPU_PIECES_MAX);
+        if (at == region->base)
+            gpu->ask.offset = at - start;
+        rc = share_piece(driver, at, &gpu->fds[gpu->fd_count]);
+        if (rc == TS_OK) {
+            gpu->ask.piece[gpu->ask.pieces++] = size;
+            gpu->fd_count++;
+        }
+        at = start + size;
+    }
+    return rc;
 }
 
 static int share_memory(const struct cuda_driver *driver, const struct gpu_facts *facts,
@@ -187,13 +216,13 @@ static int share_memory(const struct cuda_driver *driver, const struct gpu_facts
     unsigned int sync = 1;
     enum cuda_result result;
 
-    static_assert(sizeof(handle) == sizeof(region->gpu->ipc), "an IPC handle");
+    static_assert(sizeof(handle) == sizeof(region->gpu->ask.ipc), "an IPC handle");
     if (facts->context == NULL)
         return share_vmm(driver, region);
     result = driver->cuIpcGetMemHandle(&handle, facts->start);
     if (result == CUDA_OK) {
-        memcpy(region->gpu->ipc, &handle, sizeof(handle));
-        region->gpu->ways |= PROTO_GPU_IPC;
+        memcpy(region->gpu->ask.ipc, &handle, sizeof(handle));
+        region->gpu->ask.ways |= PROTO_GPU_IPC;
         call = "cuPointerSetAttribute";
         result = driver->cuPointerSetAttribute(&sync, CUDA_POINTER_SYNC_MEMOPS, facts->start);
     }
@@ -210,22 +239,23 @@ static void share_dmabuf(const struct cuda_driver *driver, const struct gpu_fact
     uint64_t begin = region->base / page * page;
     uint64_t end = (region->base + region->length + page - 1) / page * page;
     enum cuda_result result = CUDA_NOT_SUPPORTED;
+    struct region_gpu *gpu = region->gpu;
     int fd = -1;
 
-    if (driver->cuMemGetHandleForAddressRange != NULL && begin >= facts->start &&
-        end <= facts->start + facts->size) {
+    if (driver->cuMemGetHandleForAddressRange != NULL &&
+        (facts->context == NULL || (begin >= facts->start && end <= facts->start + facts->size))) {
         result = driver->cuMemGetHandleForAddressRange(&fd, begin, end - begin,
                                                        CUDA_RANGE_DMABUF_FD, CUDA_DMABUF_PCIE);
         if (result != CUDA_OK) /* only some machines have that mapping */
             result = driver->cuMemGetHandleForAddressRange(&fd, begin, end - begin,
                                                            CUDA_RANGE_DMABUF_FD, 0);
     }
-    region->gpu->dmabuf_result = (uint32_t)result;
+    gpu->ask.dmabuf_result = (uint32_t)result;
     if (result != CUDA_OK)
         return;
-    region->dmabuf = fd;
-    region->gpu->dmabuf_offset = region->base - begin;
-    region->gpu->ways |= PROTO_GPU_DMABUF;
+    gpu->fds[gpu->fd_count++] = fd;
+    gpu->ask.dmabuf_offset = region->base - begin;
+    gpu->ask.ways |= PROTO_GPU_DMABUF;
 }
 
 static int region_share(struct gpu_view *view, const struct gpu_facts *facts, struct region *region)
@@ -239,10 +269,9 @@ static int region_share(struct gpu_view *view, const struct gpu_facts *facts, st
     region->gpu = calloc(1, sizeof(*region->gpu));
     if (region->gpu == NULL)
         return error_set(TS_ERR_NO_MEMORY, "no memory to keep a region");
-    memcpy(region->gpu->uuid, uuid.bytes, sizeof(region->gpu->uuid));
-    region->gpu->buffer = facts->buffer;
-    region->gpu->size = facts->size;
-    region->gpu->offset = region->base - facts->start;
+    memcpy(region->gpu->ask.uuid, uuid.bytes, sizeof(region->gpu->ask.uuid));
+    region->gpu->ask.buffer = facts->buffer;
+    region->gpu->ask.offset = region->base - facts->start;
     rc = share_memory(&view->driver, facts, region);
     if (rc == TS_OK)
         share_dmabuf(&view->driver, facts, region);

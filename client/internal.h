@@ -78,8 +78,14 @@ struct region {
     int fd;        /* kept to register again with a successor; -1 for private memory */
     void *mapping; /* of tesup_mem_alloc; NULL else */
     size_t mapped;
-    struct proto_gpu *gpu; /* NULL: host memory */
-    int dmabuf;            /* of a GPU's; -1 none */
+    struct region_gpu *gpu; /* NULL: host memory */
+};
+
+/* What a GPU's memory is offered by. */
+struct region_gpu {
+    struct proto_gpu ask;
+    int fd_count;
+    int fds[PROTO_GPU_FDS_MAX];
 };
 
 struct remote {

@@ -24,8 +24,8 @@ void region_free(struct region *region)
         munmap(region->mapping, region->mapped);
     if (region->fd >= 0)
         close(region->fd);
-    if (region->dmabuf >= 0)
-        close(region->dmabuf);
+    for (int i = 0; region->gpu != NULL && i < region->gpu->fd_count; i++)
+        close(region->gpu->fds[i]);
     free(region->gpu);
     free(region);
 }
@@ -67,12 +67,13 @@ static int region_request(struct tesup_session *session, const struct region *re
                                                 .base = region->base,
                                                 .offset = region->offset,
                                                 .length = region->length};
-    if (region->gpu != NULL)
-        message.body.region_gpu.gpu = *region->gpu;
     if (region->fd >= 0)
         message.fds[message.fd_count++] = region->fd;
-    if (region->dmabuf >= 0)
-        message.fds[message.fd_count++] = region->dmabuf;
+    if (region->gpu != NULL) {
+        message.body.region_gpu.gpu = region->gpu->ask;
+        message.fd_count = region->gpu->fd_count;
+        memcpy(message.fds, region->gpu->fds, sizeof(message.fds[0]) * (size_t)message.fd_count);
+    }
     rc = control_call(session, &message, session->timeout_ms, "register memory");
     if (rc != TS_OK)
         return rc;
@@ -150,7 +151,6 @@ struct region *region_new(uint32_t kind, uint32_t access, uint64_t length)
     region->access = access;
     region->length = length;
     region->fd = -1;
-    region->dmabuf = -1;
     return region;
 }
 

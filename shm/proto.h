@@ -9,14 +9,15 @@
 #define TESUP_SHM_PROTO_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shm/layout.h"
 
 #define WIRE_MAGIC       0x50555354u /* "TSUP" */
-#define WIRE_VERSION     2u
+#define WIRE_VERSION     3u
 #define WIRE_PAYLOAD_MAX 8192u
-#define WIRE_FDS_MAX     3
+#define WIRE_FDS_MAX     241
 
 #define PROTO_LABEL_MAX 64u  /* segment, pair and worker names */
 #define PROTO_TEXT_MAX  256u /* sentence of a refusal */
@@ -127,6 +128,11 @@ struct proto_region {
     uint64_t length;
 };
 
+/* Handles of cuMemCreate in one region; with a dmabuf's they fit into one packet (SCM_MAX_FD of the
+ * kernel is 253). */
+#define PROTO_GPU_PIECES_MAX 240u
+#define PROTO_GPU_FDS_MAX    241
+
 /* Where memory of a GPU is, and how others reach it.  Base and length of its region are those of
  * the job's device pointer. */
 struct proto_gpu {
@@ -134,26 +140,30 @@ struct proto_gpu {
     uint32_t ways;          /* PROTO_GPU_*; IPC or VMM, one of the two */
     uint32_t dmabuf_result; /* why there is no dmabuf: an enum cuda_result; 0 where there is one */
     uint64_t buffer;        /* tells the process's allocations apart; never used twice in it */
-    uint64_t size;          /* of the allocation */
-    uint64_t offset;        /* of the region in it */
+    uint64_t offset;        /* of the region in its allocation, or in its first piece */
     uint64_t dmabuf_offset; /* of the region in the dmabuf */
+    uint32_t pieces;        /* of VMM; 0 with IPC */
+    uint32_t pad;
     uint8_t ipc[64];
+    uint64_t piece[PROTO_GPU_PIECES_MAX]; /* bytes of each, side by side in the job */
 };
 #define PROTO_GPU_IPC    1u
-#define PROTO_GPU_VMM    2u /* fd: the allocation's handle */
-#define PROTO_GPU_DMABUF 4u /* fd, behind that one: what a NIC can register */
+#define PROTO_GPU_VMM    2u /* an fd for each piece: its handle */
+#define PROTO_GPU_DMABUF 4u /* an fd behind those: what a NIC can register */
 
 struct proto_region_gpu {
     struct proto_region region;
     struct proto_gpu gpu;
 };
 
-static inline uint32_t proto_gpu_fds(const struct proto_gpu *gpu)
+/* As many descriptors as it offers. */
+static inline bool proto_gpu_fits(const struct proto_gpu *gpu, int fd_count)
 {
-    return ((gpu->ways & PROTO_GPU_VMM) != 0 ? 1u : 0u) +
-           ((gpu->ways & PROTO_GPU_DMABUF) != 0 ? 1u : 0u);
+    bool vmm = (gpu->ways & PROTO_GPU_VMM) != 0, dmabuf = (gpu->ways & PROTO_GPU_DMABUF) != 0;
+
+    return vmm == (gpu->pieces > 0) && gpu->pieces <= PROTO_GPU_PIECES_MAX &&
+           (uint32_t)fd_count == gpu->pieces + (dmabuf ? 1u : 0u);
 }
-#define PROTO_GPU_FDS_MAX 2
 
 /* One fd: the context of the worker's device (shm/uverbs.h). */
 struct proto_grant {
@@ -270,5 +280,6 @@ struct proto_drain {
 };
 
 static_assert(sizeof(struct proto_peer) <= WIRE_PAYLOAD_MAX, "largest payload");
+static_assert(PROTO_GPU_FDS_MAX <= WIRE_FDS_MAX, "most descriptors");
 
 #endif

@@ -7,6 +7,9 @@
 
 #include "shm/err.h"
 
+#define FDS_TAKEN \
+    253 /* as many as a packet can have: what is too much must be taken to be closed */
+
 /* What each type carries.  Exact: a shorter, longer or differently equipped message is refused. */
 static const struct wire_shape {
     uint32_t length;
@@ -165,7 +168,7 @@ int wire_receive(int socket, struct wire_message *message)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int) * 64)]; /* room to take and close what is too much */
+        char bytes[CMSG_SPACE(sizeof(int) * FDS_TAKEN)];
     } control;
     struct iovec parts[2] = {
         {.iov_base = &message->header, .iov_len = sizeof(message->header)},

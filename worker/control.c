@@ -151,7 +151,7 @@ static void on_region_add_gpu(struct worker *worker, struct session *session,
                               struct wire_message *message)
 {
     char text[PROTO_TEXT_MAX] = "";
-    int fds[WIRE_FDS_MAX] = {-1, -1, -1};
+    int fds[WIRE_FDS_MAX];
     int count = message->fd_count, rc;
 
     if (gpu_start_defer(worker, message, control_dispatch))

@@ -34,7 +34,8 @@ struct job_region {
     bool live, leaving;
     struct proto_region ask;
     struct proto_gpu *gpu; /* NULL: host memory */
-    int fds[PROTO_GPU_FDS_MAX], fd_count;
+    int fd_count;
+    int fds[]; /* as they came */
 };
 
 struct job_remote {

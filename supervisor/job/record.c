@@ -110,7 +110,8 @@ static void region_free(struct job_region *region)
 
 static struct job_region *region_new(struct wire_message *message)
 {
-    struct job_region *region = calloc(1, sizeof(*region));
+    size_t fds = (size_t)message->fd_count * sizeof(int);
+    struct job_region *region = calloc(1, sizeof(*region) + fds);
 
     if (region == NULL)
         return NULL;

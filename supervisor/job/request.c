@@ -88,7 +88,7 @@ static bool region_fits(const struct wire_message *message)
     if ((kind == REGION_KIND_GPU) != (message->header.type == WIRE_REGION_ADD_GPU))
         return false;
     if (kind == REGION_KIND_GPU)
-        return (uint32_t)message->fd_count == proto_gpu_fds(&message->body.region_gpu.gpu);
+        return proto_gpu_fits(&message->body.region_gpu.gpu, message->fd_count);
     return (kind == REGION_KIND_SHARED) == (message->fd_count == 1);
 }
 

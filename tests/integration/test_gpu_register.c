@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "shm/proto.h"
 #include "tests/harness/command.h"
 #include "tests/harness/gpu.h"
 #include "tests/harness/job.h"
+#include "tests/harness/process.h"
 #include "tests/harness/standin.h"
 #include "tests/harness/status.h"
 #include "tests/harness/wait.h"
@@ -38,11 +41,12 @@ static void *pointer_of(cuda_pointer at)
 }
 
 /* A READ of it within the worker brings what is there. */
-static void expect_readable(const struct party *party, tesup_region_t handle, uint64_t length,
-                            uint64_t seed)
+static void expect_readable_at(const struct party *party, tesup_region_t handle, uint64_t offset,
+                               uint64_t length, uint64_t seed)
 {
     struct party_region here;
-    struct tesup_request request = {.op = TESUP_OP_READ, .remote_region = handle, .length = length};
+    struct tesup_request request = {
+        .op = TESUP_OP_READ, .remote_region = handle, .remote_offset = offset, .length = length};
 
     party_region_create(party, PARTY_MEMORY_ALLOC, length, READ_WRITE, &here);
     request.local_region = here.handle;
@@ -51,6 +55,12 @@ static void expect_readable(const struct party *party, tesup_region_t handle, ui
     party_verify(here.bytes, length, seed, "what was registered");
     party_region_free(party, &here);
     party_check(tesup_segment_close(party->session, request.remote), "close");
+}
+
+static void expect_readable(const struct party *party, tesup_region_t handle, uint64_t length,
+                            uint64_t seed)
+{
+    expect_readable_at(party, handle, 0, length, seed);
 }
 
 /* ---- cudaMalloc ---- */
@@ -121,7 +131,7 @@ static void piece_unmap(cuda_pointer at, cuda_memory memory)
     gpu_check(gpu_driver.cuMemRelease(memory));
 }
 
-/* Three pieces side by side: two that can be shared, one that cannot. */
+/* Pieces side by side: two that can be shared, one that cannot, a hole. */
 static void pieces_run(void *unused)
 {
     cuda_memory memory[3];
@@ -132,22 +142,66 @@ static void pieces_run(void *unused)
     (void)unused;
     gpu_begin();
     party_attach(&party, &left, NULL);
-    gpu_check(gpu_driver.cuMemAddressReserve(&at, 3 * GRAIN, 0, 0, 0));
+    gpu_check(gpu_driver.cuMemAddressReserve(&at, 4 * GRAIN, 0, 0, 0));
     for (unsigned i = 0; i < 3; i++)
         memory[i] = piece_map(at + i * GRAIN, i < 2 ? CUDA_HANDLE_POSIX_FD : CUDA_HANDLE_NONE);
     expect_refused(&party, pointer_of(at + 2 * GRAIN), GRAIN, TESUP_ERR_UNSUPPORTED,
                    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
-    expect_refused(&party, pointer_of(at + GRAIN - 8), 16, TESUP_ERR_UNSUPPORTED,
-                   "several handles");
+    expect_refused(&party, pointer_of(at + 2 * GRAIN - 8), 16, TESUP_ERR_UNSUPPORTED,
+                   "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
     gpu_fill(at + GRAIN + 9, SIZE, 11);
     handle = gpu_register(&party, at + GRAIN + 9, SIZE, READ_WRITE);
     expect_readable(&party, handle, SIZE, 11);
     party_check(tesup_mem_unregister(party.session, handle), "unregister");
+    /* Over the seam. */
+    gpu_fill(at + GRAIN - 77, SIZE, 12);
+    handle = gpu_register(&party, at + GRAIN - 77, SIZE, READ_WRITE);
+    expect_readable(&party, handle, SIZE, 12);
+    party_check(tesup_mem_unregister(party.session, handle), "unregister");
+    piece_unmap(at + 2 * GRAIN, memory[2]);
+    memory[2] = piece_map(at + 3 * GRAIN, CUDA_HANDLE_POSIX_FD);
+    expect_refused(&party, pointer_of(at + 2 * GRAIN - 8), 16, TESUP_ERR_INVALID,
+                   "nothing is mapped at");
+    expect_refused(&party, pointer_of(at + GRAIN), 3 * GRAIN, TESUP_ERR_INVALID,
+                   "nothing is mapped at");
     for (unsigned i = 0; i < 3; i++)
-        piece_unmap(at + i * GRAIN, memory[i]);
-    gpu_check(gpu_driver.cuMemAddressFree(at, 3 * GRAIN));
+        piece_unmap(at + (i < 2 ? i : 3) * GRAIN, memory[i]);
+    gpu_check(gpu_driver.cuMemAddressFree(at, 4 * GRAIN));
     party_detach(&party);
     gpu_end();
+}
+
+/* As many as a message has room for, and one more. */
+static void many_pieces_run(void *unused)
+{
+    const unsigned count = PROTO_GPU_PIECES_MAX + 1;
+    cuda_pointer at;
+    cuda_memory *memory = calloc(count, sizeof(*memory));
+    tesup_region_t handle;
+    struct party party;
+    unsigned files;
+
+    (void)unused;
+    gpu_begin();
+    party_attach(&party, &left, NULL);
+    gpu_check(gpu_driver.cuMemAddressReserve(&at, (size_t)count * GRAIN, 0, 0, 0));
+    for (unsigned i = 0; i < count; i++)
+        memory[i] = piece_map(at + i * GRAIN, CUDA_HANDLE_POSIX_FD);
+    files = process_fd_count(getpid());
+    expect_refused(&party, pointer_of(at), (uint64_t)count * GRAIN, TESUP_ERR_LIMIT,
+                   "more than 240 handles of cuMemCreate");
+    assert_int_equal(process_fd_count(getpid()), files);
+    handle = gpu_register(&party, at, (uint64_t)PROTO_GPU_PIECES_MAX * GRAIN, READ_WRITE);
+    gpu_fill(at + (count - 2) * GRAIN, GRAIN, 13);
+    expect_readable_at(&party, handle, (uint64_t)(count - 2) * GRAIN, GRAIN, 13);
+    party_check(tesup_mem_unregister(party.session, handle), "unregister");
+    assert_int_equal(process_fd_count(getpid()), files);
+    for (unsigned i = 0; i < count; i++)
+        piece_unmap(at + i * GRAIN, memory[i]);
+    gpu_check(gpu_driver.cuMemAddressFree(at, (size_t)count * GRAIN));
+    party_detach(&party);
+    gpu_end();
+    free(memory);
 }
 
 /* ---- status ---- */
@@ -272,6 +326,7 @@ static void pieces(void **state)
 {
     (void)state;
     run("pieces", pieces_run);
+    run("many pieces", many_pieces_run);
 }
 
 static void shown(void **state)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "worker/gpu/vmm.h"
 #include "worker/worker.h"
 
 struct gpu_allocation {
@@ -15,11 +16,10 @@ struct gpu_allocation {
     cuda_pointer base;
     size_t size;
     uint32_t users;
-    bool ipc; /* else the handle of cuMemCreate */
+    bool ipc; /* else by handles of cuMemCreate */
     uint64_t buffer;
     uint8_t handle[64]; /* of IPC */
-    cuda_memory memory; /* imported */
-    bool reserved, mapped;
+    struct gpu_vmm vmm;
 };
 
 /* ---- by IPC ---- */
@@ -60,66 +60,6 @@ static int ipc_open(struct gpu_device *device, const struct proto_gpu *ask,
     return gpu_explain(device, "cuMemGetAddressRange", result, text, text_size);
 }
 
-/* ---- by a handle of cuMemCreate ---- */
-
-static void vmm_close(struct gpu_allocation *allocation)
-{
-    const struct cuda_driver *driver = &allocation->device->gpu->driver;
-
-    if (allocation->mapped)
-        driver->cuMemUnmap(allocation->base, allocation->size);
-    if (allocation->reserved)
-        driver->cuMemAddressFree(allocation->base, allocation->size);
-    driver->cuMemRelease(allocation->memory);
-}
-
-static int vmm_open(struct gpu_device *device, const struct proto_gpu *ask, int fd,
-                    struct gpu_allocation *allocation, char *text, size_t text_size)
-{
-    const struct cuda_driver *driver = &device->gpu->driver;
-    const struct cuda_access_description access = {
-        .location = {.type = CUDA_LOCATION_DEVICE, .id = device->device},
-        .flags = CUDA_ACCESS_READ_WRITE};
-    const char *call = "cuMemImportFromShareableHandle";
-    struct cuda_allocation facts;
-    size_t grain = 0;
-    enum cuda_result result;
-
-    result = driver->cuMemImportFromShareableHandle(&allocation->memory, (void *)(intptr_t)fd,
-                                                    CUDA_HANDLE_POSIX_FD);
-    if (result != CUDA_OK)
-        return gpu_explain(device, call, result, text, text_size);
-    allocation->size = ask->size;
-    call = "cuMemGetAllocationPropertiesFromHandle";
-    result = driver->cuMemGetAllocationPropertiesFromHandle(&facts, allocation->memory);
-    if (result == CUDA_OK && facts.location.id != device->device)
-        result = CUDA_INVALID_DEVICE; /* it says another device than it said to us */
-    if (result == CUDA_OK) {
-        call = "cuMemGetAllocationGranularity";
-        result = driver->cuMemGetAllocationGranularity(&grain, &facts, CUDA_GRANULARITY_MINIMUM);
-        if (result == CUDA_OK && (grain == 0 || ask->size == 0 || ask->size % grain != 0))
-            result = CUDA_INVALID_VALUE;
-    }
-    if (result == CUDA_OK) {
-        call = "cuMemAddressReserve";
-        result = driver->cuMemAddressReserve(&allocation->base, allocation->size, 0, 0, 0);
-        allocation->reserved = result == CUDA_OK;
-    }
-    if (result == CUDA_OK) {
-        call = "cuMemMap";
-        result = driver->cuMemMap(allocation->base, allocation->size, 0, allocation->memory, 0);
-        allocation->mapped = result == CUDA_OK;
-    }
-    if (result == CUDA_OK) {
-        call = "cuMemSetAccess";
-        result = driver->cuMemSetAccess(allocation->base, allocation->size, &access, 1);
-    }
-    if (result == CUDA_OK)
-        return TS_OK;
-    vmm_close(allocation);
-    return gpu_explain(device, call, result, text, text_size);
-}
-
 /* ---- allocations ---- */
 
 static void allocation_release(struct gpu_allocation *allocation)
@@ -136,13 +76,23 @@ static void allocation_release(struct gpu_allocation *allocation)
     if (result == CUDA_OK && allocation->ipc)
         result = driver->cuIpcCloseMemHandle(allocation->base);
     else if (result == CUDA_OK)
-        vmm_close(allocation);
+        gpu_vmm_close(device, &allocation->vmm);
     if (result != CUDA_OK && !device->gpu->lost)
         gpu_explain(device, "cuIpcCloseMemHandle", result, text, sizeof(text));
     free(allocation);
 }
 
-static int allocation_open(struct gpu_device *device, const struct proto_gpu *ask, int fd,
+static int vmm_open(struct gpu_device *device, const struct proto_gpu *ask, const int *fds,
+                    struct gpu_allocation *allocation, char *text, size_t text_size)
+{
+    int rc = gpu_vmm_open(device, ask, fds, &allocation->vmm, text, text_size);
+
+    allocation->base = allocation->vmm.base;
+    allocation->size = allocation->vmm.size;
+    return rc;
+}
+
+static int allocation_open(struct gpu_device *device, const struct proto_gpu *ask, const int *fds,
                            struct gpu_allocation **opened, char *text, size_t text_size)
 {
     bool ipc = (ask->ways & PROTO_GPU_IPC) != 0;
@@ -167,7 +117,7 @@ static int allocation_open(struct gpu_device *device, const struct proto_gpu *as
     allocation->users = 1;
     allocation->buffer = ask->buffer;
     rc = ipc ? ipc_open(device, ask, allocation, text, text_size)
-             : vmm_open(device, ask, fd, allocation, text, text_size);
+             : vmm_open(device, ask, fds, allocation, text, text_size);
     if (rc != TS_OK) {
         free(allocation);
         return rc;
@@ -186,7 +136,7 @@ static int ask_check(const struct proto_region_gpu *region, int fd_count, enum g
     uint32_t handles = ask->ways & (PROTO_GPU_IPC | PROTO_GPU_VMM);
 
     if (region->region.length == 0 || (handles != PROTO_GPU_IPC && handles != PROTO_GPU_VMM) ||
-        (uint32_t)fd_count != proto_gpu_fds(ask)) {
+        !proto_gpu_fits(ask, fd_count)) {
         snprintf(text, text_size, "this is no offer of GPU memory");
         return TS_ERR_INVALID;
     }
@@ -203,7 +153,7 @@ static int mapping_fill(struct gpu_mapping *mapping, const struct proto_region_g
                         const int *fds, char *text, size_t text_size)
 {
     struct gpu_allocation *allocation = NULL;
-    int rc = allocation_open(mapping->device, &region->gpu, fds[0], &allocation, text, text_size);
+    int rc = allocation_open(mapping->device, &region->gpu, fds, &allocation, text, text_size);
 
     if (rc != TS_OK)
         return rc;
@@ -224,7 +174,8 @@ int gpu_mapping_open(struct worker *worker, const struct proto_region_gpu *regio
                      int fd_count, enum gpu_owner owner, struct gpu_mapping **opened, char *text,
                      size_t text_size)
 {
-    struct gpu_mapping *mapping = calloc(1, sizeof(*mapping));
+    struct gpu_mapping *mapping =
+        calloc(1, sizeof(*mapping) + (size_t)fd_count * sizeof(mapping->fds[0]));
     int rc = TS_ERR_NO_MEMORY;
     struct gpu *gpu;
 
@@ -234,7 +185,7 @@ int gpu_mapping_open(struct worker *worker, const struct proto_region_gpu *regio
     mapping->holders = 1;
     mapping->ask = region->gpu;
     mapping->fd_count = fd_count;
-    for (int i = 0; i < fd_count && i < PROTO_GPU_FDS_MAX; i++)
+    for (int i = 0; i < fd_count; i++)
         mapping->fds[i] = fds[i];
     rc = ask_check(region, fd_count, owner, text, text_size);
     if (rc != TS_OK)

@@ -15,8 +15,8 @@ struct gpu_mapping {
     uint64_t length;
     uint32_t holders;
     struct proto_gpu ask; /* for peer workers and NICs */
-    int fds[PROTO_GPU_FDS_MAX];
     int fd_count;
+    int fds[];
 };
 
 /* Whose memory it is. */

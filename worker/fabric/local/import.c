@@ -64,7 +64,7 @@ static int import_map_gpu(struct local_import *import, struct worker *worker,
                           struct wire_message *message, char *text, size_t text_size)
 {
     const struct proto_region_gpu *region = &message->body.region_gpu;
-    int fds[PROTO_GPU_FDS_MAX] = {-1, -1}, count = message->fd_count;
+    int fds[PROTO_GPU_FDS_MAX], count = message->fd_count;
     struct gpu_mapping *mapping;
     int rc;
 

@@ -75,7 +75,8 @@ static inline int memory_offer(struct proto_region_gpu *ask, uint64_t length, bo
                    .length = length},
         .gpu = {.ways = PROTO_GPU_VMM,
                 .dmabuf_result = CUDA_NOT_SUPPORTED,
-                .size = SIZE,
+                .pieces = 1,
+                .piece = {SIZE},
                 .offset = SKIP,
                 .dmabuf_offset = SKIP % 4096},
     };

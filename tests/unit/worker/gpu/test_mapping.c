@@ -48,6 +48,17 @@ static int teardown_memory(void **state)
     return 0;
 }
 
+/* [SKIP, end) of that memory, as if it was mapped so often, side by side. */
+static void pieces_offer(struct proto_region_gpu *ask, uint32_t pieces, int fds[PROTO_GPU_FDS_MAX])
+{
+    memory_offer(ask, pieces * SIZE - SKIP, false, fds);
+    ask->gpu.pieces = pieces;
+    for (uint32_t i = 1; i < pieces; i++) {
+        ask->gpu.piece[i] = SIZE;
+        check(cuda.cuMemExportToShareableHandle(&fds[i], handle, CUDA_HANDLE_POSIX_FD, 0));
+    }
+}
+
 static int try_fds(const struct proto_region_gpu *ask, const int *fds, int count)
 {
     text[0] = '\0';
@@ -109,13 +120,13 @@ static void test_forged_size(void **state)
     int count = memory_offer(&ask, 8192, false, fds);
 
     (void)state;
-    ask.gpu.size = SIZE + GRAIN; /* more than there is behind the handle */
+    ask.gpu.piece[0] = SIZE + GRAIN; /* more than there is behind the handle */
     expect_refused(&ask, fds, count, TS_ERR_INVALID, "cuMemMap: CUDA_ERROR_INVALID_VALUE");
     count = memory_offer(&ask, 8192, false, fds);
-    ask.gpu.size = SIZE - 1;
+    ask.gpu.piece[0] = SIZE - 1;
     expect_refused(&ask, fds, count, TS_ERR_INVALID, "CUDA_ERROR_INVALID_VALUE");
     count = memory_offer(&ask, 8192, false, fds);
-    ask.gpu.size = 0;
+    ask.gpu.piece[0] = 0;
     expect_refused(&ask, fds, count, TS_ERR_INVALID, "CUDA_ERROR_INVALID_VALUE");
 }
 
@@ -146,6 +157,65 @@ static void test_no_offer(void **state)
     expect_refused(&ask, fds, 1, TS_ERR_INVALID, "no offer");
     memory_offer(&ask, 0, false, fds);
     expect_refused(&ask, fds, 1, TS_ERR_INVALID, "no offer");
+}
+
+/* The same handle three times, side by side: one region through all of them. */
+static void test_pieces(void **state)
+{
+    struct standin_counters before = counters_now();
+    struct proto_region_gpu ask;
+    int fds[PROTO_GPU_FDS_MAX];
+    struct cuda_driver *driver = &cuda;
+
+    (void)state;
+    pieces_offer(&ask, 3, fds);
+    assert_int_equal(try_fds(&ask, fds, 3), TS_OK);
+    assert_int_equal(job_region_of(&job, 0)->memory.length, 3 * SIZE - SKIP);
+    assert_int_equal(counters_now().mappings, before.mappings + 3);
+    assert_int_equal(counters_now().reservations, before.reservations + 1);
+    assert_int_equal(counters_now().handles, before.handles); /* the mappings keep them */
+    /* What is written into one is in the next ones, too. */
+    check(driver->cuMemcpyHtoD(memory + SKIP, "through", 7));
+    for (uint64_t i = 0; i < 3; i++) {
+        char seen[8] = "";
+
+        check(driver->cuMemcpyDtoH(seen, job_region_of(&job, 0)->memory.gpu->at + i * SIZE, 7));
+        assert_string_equal(seen, "through");
+    }
+    assert_int_equal(region_delete(job.session, JOB_HANDLE(0), 1), TS_OK);
+    assert_int_equal(counters_now().mappings, before.mappings);
+    assert_int_equal(counters_now().reservations, before.reservations);
+}
+
+static void test_forged_pieces(void **state)
+{
+    struct proto_region_gpu ask;
+    int fds[PROTO_GPU_FDS_MAX];
+
+    (void)state;
+    pieces_offer(&ask, 3, fds);
+    ask.gpu.piece[2] = SIZE + GRAIN; /* the first two are mapped by then */
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID, "cuMemMap: CUDA_ERROR_INVALID_VALUE");
+    pieces_offer(&ask, 3, fds);
+    ask.gpu.piece[0] = UINT64_MAX - GRAIN + 1; /* a sum that wraps */
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID, "cuMemAddressReserve: CUDA_ERROR_INVALID_VALUE");
+    pieces_offer(&ask, 3, fds);
+    ask.gpu.piece[1] = 0;
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID, "cuMemAddressReserve: CUDA_ERROR_INVALID_VALUE");
+    pieces_offer(&ask, 3, fds);
+    ask.region.length = 3 * SIZE - SKIP + 1;
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID, "the allocation has 12582912 bytes");
+    pieces_offer(&ask, 3, fds);
+    ask.gpu.pieces = 2; /* one descriptor is of nothing */
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID, "no offer");
+    pieces_offer(&ask, 3, fds);
+    ask.gpu.pieces = PROTO_GPU_PIECES_MAX + 1;
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID, "no offer");
+    pieces_offer(&ask, 3, fds);
+    close(fds[1]);
+    fds[1] = memfd_create("no GPU's", MFD_CLOEXEC);
+    expect_refused(&ask, fds, 3, TS_ERR_INVALID,
+                   "cuMemImportFromShareableHandle: CUDA_ERROR_INVALID_VALUE");
 }
 
 static void test_unknown_device(void **state)
@@ -253,7 +323,7 @@ static void ipc_offer(struct proto_region_gpu *ask, uint32_t index,
                    .kind = REGION_KIND_GPU,
                    .access = REGION_ACCESS_MASK,
                    .length = length},
-        .gpu = {.ways = PROTO_GPU_IPC, .dmabuf_result = CUDA_NOT_SUPPORTED, .size = IPC_SIZE},
+        .gpu = {.ways = PROTO_GPU_IPC, .dmabuf_result = CUDA_NOT_SUPPORTED},
     };
     memcpy(ask->gpu.uuid, note.uuid.bytes, sizeof(ask->gpu.uuid));
     memcpy(ask->gpu.ipc, ipc, sizeof(ask->gpu.ipc));
@@ -295,14 +365,12 @@ static void test_ipc(void **state)
     assert_int_equal(counters_now().ipc_opened, 0);
 }
 
-/* What the job says of the size does not count. */
 static void test_ipc_past_the_end(void **state)
 {
     struct proto_region_gpu ask;
 
     (void)state;
     ipc_offer(&ask, 0, &note.first, IPC_SIZE + 1);
-    ask.gpu.size = 1u << 30;
     expect_refused(&ask, NULL, 0, TS_ERR_INVALID, "the allocation has 1048576 bytes");
     assert_int_equal(counters_now().ipc_opened, 0);
 }
@@ -357,6 +425,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_forged_size, setup_memory, teardown_memory),
         cmocka_unit_test_setup_teardown(test_descriptor_of_something_else, setup_memory,
                                         teardown_memory),
+        cmocka_unit_test_setup_teardown(test_pieces, setup_memory, teardown_memory),
+        cmocka_unit_test_setup_teardown(test_forged_pieces, setup_memory, teardown_memory),
         cmocka_unit_test_setup_teardown(test_no_offer, setup_memory, teardown_memory),
         cmocka_unit_test_setup_teardown(test_unknown_device, setup_memory, teardown_memory),
         cmocka_unit_test(test_other_gpu),
