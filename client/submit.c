@@ -4,11 +4,11 @@
 #include "client/internal.h"
 #include "shm/table.h"
 
-#define REQUEST_FLAGS (TESUP_NOTIFY_ALWAYS | TESUP_REMOTE_ADDR | TESUP_MORE)
+#define REQUEST_FLAGS (TESUP_NOTIFY_ALWAYS | TESUP_REMOTE_ADDR | TESUP_MORE | TESUP_AFTER)
 
 static int refuse(const struct tesup_request *request, const char *why)
 {
-    static const char *const names[] = {"NOP", "READ", "WRITE", "NOTIFY"};
+    static const char *const names[] = {"NOP", "READ", "WRITE", "NOTIFY", NULL, "WAIT"};
 
     return error_set(TS_ERR_INVALID, "%s with cookie %llu: %s", names[request->op],
                      (unsigned long long)request->cookie, why);
@@ -48,17 +48,28 @@ static int transfer_check(const struct tesup_request *request)
     return TS_OK;
 }
 
+static int wait_check(const struct tesup_request *request, bool notify)
+{
+    if (notify || (request->flags & TESUP_AFTER) != 0)
+        return refuse(request, "it carries no notification, and waits for no other wait");
+    if (request->local_region == 0)
+        return refuse(request, "local_region is 0, which is no event");
+    return TS_OK;
+}
+
 static int request_check(const struct tesup_channel *channel, const struct tesup_request *request,
                          bool notify)
 {
     int rc = TS_OK;
 
-    if (request->op > TESUP_OP_NOTIFY)
+    if (request->op > TESUP_OP_NOTIFY && request->op != TESUP_OP_WAIT)
         return error_set(TS_ERR_INVALID, "operation %u is unknown; TESUP_OP_* are", request->op);
     if ((request->flags & ~REQUEST_FLAGS) != 0)
         return refuse(request, "a flag is unknown");
     if (request->op == TESUP_OP_NOP)
         return notify ? refuse(request, "it carries no notification; use TESUP_OP_NOTIFY") : TS_OK;
+    if (request->op == TESUP_OP_WAIT)
+        return wait_check(request, notify);
     if (request->remote == 0)
         return refuse(request, "remote is 0, which is no segment; use tesup_segment_open");
     if (request->op != TESUP_OP_NOTIFY)
@@ -94,11 +105,14 @@ static int sqe_fill(struct tesup_channel *channel, const struct tesup_request *r
     int rc;
 
     *sqe = (struct sqe){.op = (uint8_t)request->op,
-                        .flags = (uint8_t)request->flags & SQE_FLAG_MORE,
+                        .flags = (uint8_t)request->flags & (SQE_FLAG_MORE | SQE_FLAG_AFTER),
                         .deadline_ms = request->deadline_ms,
                         .cookie = request->cookie};
     if (request->op == TESUP_OP_NOP)
         return TS_OK;
+    if (request->op == TESUP_OP_WAIT)
+        return handle_translate(session, &session->regions, request->local_region,
+                                &sqe->local_region);
     rc = handle_translate(session, &session->remotes, request->remote, &sqe->remote);
     if (rc != TS_OK || request->op == TESUP_OP_NOTIFY)
         return rc;

@@ -40,7 +40,8 @@ static void channel_layout(struct channel_header *header, const struct channel_s
     header->magic = LAYOUT_MAGIC;
     header->version_major = LAYOUT_VERSION_MAJOR;
     header->version_minor = LAYOUT_VERSION_MINOR;
-    header->features = LAYOUT_FEATURE_GROUP | (shape->mailbox ? LAYOUT_FEATURE_MAILBOX : 0) |
+    header->features = LAYOUT_FEATURE_GROUP | LAYOUT_FEATURE_WAIT |
+                       (shape->mailbox ? LAYOUT_FEATURE_MAILBOX : 0) |
                        (shape->notify_max > LAYOUT_NOTIFY_NATIVE_MAX ? LAYOUT_FEATURE_OOB : 0);
     header->slots = shape->slots;
     header->notify_max = shape->notify_max;

@@ -35,7 +35,9 @@
 #define LAYOUT_FEATURE_MAILBOX (UINT64_C(1) << 0) /* notifications arrive on this channel */
 #define LAYOUT_FEATURE_OOB     (UINT64_C(1) << 1) /* notify_max is above the native limit */
 #define LAYOUT_FEATURE_GROUP   (UINT64_C(1) << 2) /* the worker knows SQE_FLAG_MORE */
-#define LAYOUT_FEATURES_KNOWN  (LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB | LAYOUT_FEATURE_GROUP)
+#define LAYOUT_FEATURE_WAIT    (UINT64_C(1) << 3) /* and SQE_WAIT, SQE_FLAG_AFTER */
+#define LAYOUT_FEATURES_KNOWN \
+    (LAYOUT_FEATURE_MAILBOX | LAYOUT_FEATURE_OOB | LAYOUT_FEATURE_GROUP | LAYOUT_FEATURE_WAIT)
 
 /* One direction of one ring.  Producer and consumer words are two lines apart. */
 struct ring_shared {
@@ -99,6 +101,7 @@ enum sqe_op {
     SQE_WRITE = 2,  /* local -> remote */
     SQE_NOTIFY = 3, /* a notification of its own */
     SQE_CANCEL = 4, /* cancel the request in `slot` whose ticket is `local_offset` */
+    SQE_WAIT = 5,   /* for the event whose handle is `local_region` */
     SQE_OP_COUNT
 };
 
@@ -106,7 +109,8 @@ enum sqe_op {
 #define SQE_FLAG_NOTIFY_ALWAYS 0x02u /* it arrives whatever becomes of the transfer */
 #define SQE_FLAG_REMOTE_ADDR   0x04u /* remote_offset is an address in the owner's process */
 #define SQE_FLAG_MORE          0x08u /* the notification of a later request waits for it, too */
-#define SQE_FLAG_MASK          0x0fu
+#define SQE_FLAG_AFTER         0x10u /* starts when the SQE_WAIT before it has ended */
+#define SQE_FLAG_MASK          0x1fu
 
 /* A submission.  The job writes it once; the worker copies it once and never looks again. */
 struct sqe {

@@ -111,6 +111,7 @@ enum region_kind {
     REGION_KIND_SHARED = 1,  /* one fd: the file to map */
     REGION_KIND_PRIVATE = 2, /* no fd: [base, base + length) of the job */
     REGION_KIND_GPU = 3,     /* struct proto_gpu beside it; an fd for each way that has one */
+    REGION_KIND_EVENT = 4,   /* the same, for an event of a GPU: no memory, only to wait for */
 };
 
 /* Access bits as in tesup.h. */
@@ -149,6 +150,7 @@ struct proto_gpu {
 };
 #define PROTO_GPU_IPC    1u
 #define PROTO_GPU_VMM    2u /* an fd for each piece: its handle */
+#define PROTO_GPU_EVENT  8u /* the IPC handle of an event */
 #define PROTO_GPU_DMABUF 4u /* an fd behind those: what a NIC can register */
 
 struct proto_region_gpu {

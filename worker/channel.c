@@ -173,6 +173,7 @@ int channel_add(struct session *session, const struct proto_channel *ask, int me
     list_init(&channel->link);
     list_init(&channel->touched);
     group_init(&channel->group);
+    gate_init(&channel->gate);
     rc = channel_map(memfd, &channel->map);
     if (rc != TS_OK)
         goto err_close;

@@ -3,6 +3,7 @@
 #define TESUP_WORKER_CHANNEL_H
 
 #include "shm/channel.h"
+#include "worker/gate.h"
 #include "worker/request.h"
 #include "worker/session.h"
 
@@ -19,7 +20,8 @@ struct channel {
     struct source source;     /* own_bell's eventfd */
     struct request *requests; /* by slot */
     uint32_t in_flight;
-    struct group group;     /* being collected: its leader is still to come */
+    struct group group; /* being collected: its leader is still to come */
+    struct gate gate;
     uint64_t stashed_bytes; /* notifications copied out of ntx that wait for credit */
 };
 

@@ -151,14 +151,16 @@ static void on_region_add_gpu(struct worker *worker, struct session *session,
                               struct wire_message *message)
 {
     char text[PROTO_TEXT_MAX] = "";
+    bool event = message->body.region.kind == REGION_KIND_EVENT;
     int fds[WIRE_FDS_MAX];
-    int count = message->fd_count, rc;
+    int count = event ? 0 : message->fd_count, rc;
 
     if (gpu_start_defer(worker, message, control_dispatch))
         return;
     for (int i = 0; i < count; i++)
         fds[i] = wire_message_take(message, i);
-    rc = region_add_gpu(session, &message->body.region_gpu, fds, count, text, sizeof(text));
+    rc = event ? region_add_event(session, &message->body.region_gpu, text, sizeof(text))
+               : region_add_gpu(session, &message->body.region_gpu, fds, count, text, sizeof(text));
     if (rc == TS_OK &&
         region_answer_later(session, message->body.region.handle, message->header.id))
         return;

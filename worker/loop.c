@@ -61,7 +61,7 @@ static int links_do_work(struct worker *worker)
     if (worker->verbs != NULL)
         done += verbs_poll(worker);
     if (worker->gpu != NULL)
-        done += gpu_poll(worker);
+        done += gpu_poll(worker) + gpu_events_poll(worker->gpu);
     list_each (node, following, &worker->polled_links) {
         struct link *link = list_entry(node, struct link, polled);
 
@@ -98,8 +98,10 @@ static int completions_do_work(struct worker *worker)
 static void heartbeat(struct worker *worker)
 {
     counters_heartbeat(&worker->stats->heartbeat_ns, &worker->stats->heartbeat_cpu_ns);
-    if (worker->gpu != NULL)
-        gpu_look(worker);
+    if (worker->gpu == NULL)
+        return;
+    gpu_look(worker);
+    gpu_events_look(worker->gpu);
 }
 
 /* A turn that found work has ended: how long nobody else was looked at. */

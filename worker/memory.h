@@ -62,7 +62,7 @@ int memory_store(const struct memory *to, uint64_t offset, const void *buffer, s
 /* Of a process, by address. */
 static inline bool memory_is_private(const struct memory *memory)
 {
-    return memory->map == NULL && memory->gpu == NULL;
+    return memory->map == NULL && memory->gpu == NULL && memory->length > 0;
 }
 
 /* May [offset, offset + length) be touched?  Never overflows. */

@@ -7,6 +7,7 @@
 #include "worker/channel.h"
 #include "worker/control.h"
 #include "worker/endpoint.h"
+#include "worker/gpu/event.h"
 #include "worker/gpu/mapping.h"
 #include "worker/gpu/way.h"
 
@@ -135,12 +136,41 @@ int region_add_gpu(struct session *session, const struct proto_region_gpu *ask, 
     return region_enter(region, text, text_size);
 }
 
+int region_add_event(struct session *session, const struct proto_region_gpu *ask, char *text,
+                     size_t text_size)
+{
+    struct region *region = region_new(session, &ask->region);
+    int rc;
+
+    if (region == NULL)
+        return TS_ERR_NO_MEMORY;
+    region->access = 0;
+    region->memory = (struct memory){.fd = -1, .space = SPACE_NONE};
+    rc = gpu_event_open(session->worker, ask, (session->trusted & PROTO_TRUST_DEVICE) != 0,
+                        &region->event, text, text_size);
+    if (rc != TS_OK) {
+        free(region);
+        return rc;
+    }
+    rc = table_put(&session->regions, region->handle, region);
+    if (rc == TS_OK) {
+        region_count(region, 1);
+        return TS_OK;
+    }
+    gpu_event_close(region->event);
+    free(region);
+    return rc;
+}
+
 static void region_free_if_drained(struct region *region)
 {
     if (!region->revoked || region->references > 0)
         return;
     /* Before the answer: no byte can land any more, and a GPU's memory is open nowhere. */
-    verbs_region_remove(region);
+    if (region->event != NULL)
+        gpu_event_close(region->event);
+    else
+        verbs_region_remove(region);
     region_count(region, (uint64_t)-1);
     gpu_way_clear(region);
     memory_release(&region->memory);
@@ -227,10 +257,25 @@ int region_use_local(struct session *session, uint32_t handle, uint64_t offset, 
 
     if (rc != TS_OK)
         return rc;
-    if (!memory_contains(&candidate->memory, offset, length))
+    if (candidate->event != NULL || !memory_contains(&candidate->memory, offset, length))
         return TS_ERR_INVALID;
     if (store && !candidate->memory.writable)
         return TS_ERR_DENIED;
+    candidate->references++;
+    *region = candidate;
+    return TS_OK;
+}
+
+int region_use_event(struct session *session, uint32_t handle, struct region **region)
+{
+    void *found;
+    int rc = table_get(&session->regions, handle, &found);
+    struct region *candidate = found;
+
+    if (rc == TS_OK && candidate->event == NULL)
+        rc = TS_ERR_INVALID;
+    if (rc != TS_OK)
+        return rc;
     candidate->references++;
     *region = candidate;
     return TS_OK;

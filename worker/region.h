@@ -22,6 +22,7 @@ struct region {
     bool registering;
     struct verbs_mr *mr; /* the verbs fabric's; NULL: it cannot reach this region */
     struct list mr_node;
+    struct gpu_event *event;  /* NULL: memory */
     struct counters_gpu *way; /* its line in status; NULL: host memory, or no room */
     struct worker *worker;
 };
@@ -31,6 +32,9 @@ int region_add(struct session *session, const struct proto_region *ask, int fd, 
 /* Memory of a GPU; takes the descriptors. */
 int region_add_gpu(struct session *session, const struct proto_region_gpu *ask, const int *fds,
                    int fd_count, char *text, size_t text_size);
+/* An event of a GPU, under a handle as regions have it. */
+int region_add_event(struct session *session, const struct proto_region_gpu *ask, char *text,
+                     size_t text_size);
 /* Answers `add_id` later if the region is not registered yet. False: it is, answer now. */
 bool region_answer_later(struct session *session, uint32_t handle, uint32_t add_id);
 /* The device knows it now, or refused it: then it goes again. */
@@ -46,6 +50,8 @@ int region_use_local(struct session *session, uint32_t handle, uint64_t offset, 
                      bool store, struct region **region);
 int region_use_remote(struct session *session, uint32_t handle, bool by_address, uint64_t *offset,
                       uint64_t length, bool store, struct region **region);
+/* TS_OK with a reference taken, TS_ERR_NOT_FOUND, TS_ERR_GONE, or TS_ERR_INVALID for memory. */
+int region_use_event(struct session *session, uint32_t handle, struct region **region);
 void region_release(struct region *region);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "shm/clock.h"
 #include "worker/channel.h"
+#include "worker/gate.h"
 #include "worker/region.h"
 #include "worker/remote.h"
 
@@ -59,6 +60,7 @@ static void request_detach(struct request *request)
     list_remove(&request->order);
     list_remove(&request->waiting);
     group_forget(request);
+    gpu_wait_cancel(&request->wait);
     request_drop_stash(request);
     if (request->transfer.local != NULL)
         region_release(request->transfer.local);
@@ -70,6 +72,8 @@ static void request_finish(struct request *request, int status)
     request_detach(request);
     count_outcome(request_worker(request)->stats, request, status);
     channel_complete(request->channel, request, status, request->bytes);
+    if (request->op == SQE_WAIT)
+        gate_on_end(request, status);
 }
 
 /* The next of the same channel for the same segment may have waited for this one only. */
@@ -403,8 +407,27 @@ static bool request_tells_always(const struct request *request)
     return request->notify_pending && (request->flags & SQE_FLAG_NOTIFY_ALWAYS) != 0;
 }
 
+/* What is to be done first is done. */
+void request_go(struct request *request, int status)
+{
+    if (status == TS_OK && request->remote->state == REMOTE_GONE)
+        status = request->remote->gone_status;
+    if (status != TS_OK)
+        request_on_moved(request, status, 0);
+    else if (request->remote->state == REMOTE_OPEN)
+        request_resume(request);
+    else
+        list_append(&request->remote->waiting, &request->waiting);
+}
+
+void request_on_waited(struct request *request)
+{
+    request_on_moved(request, TS_OK, 0);
+}
+
 void request_init_lists(struct request *request)
 {
+    list_init(&request->kept);
     list_init(&request->order);
     list_init(&request->waiting);
     list_init(&request->member);
@@ -418,6 +441,7 @@ void request_start(struct request *request, const struct sqe *sqe,
     struct worker *worker = request_worker(request);
     uint32_t deadline_ms = sqe->deadline_ms != 0 ? sqe->deadline_ms : worker->config.request_ms;
     struct channel *channel = request->channel;
+    bool kept = false;
     int rc;
 
     *request = (struct request){.channel = channel,
@@ -435,7 +459,10 @@ void request_start(struct request *request, const struct sqe *sqe,
         request_finish(request, TS_OK);
         return;
     }
-    rc = worker->draining ? TS_ERR_GONE : request_fill(request, sqe, record, body);
+    if (sqe->op == SQE_WAIT)
+        rc = gate_wait(request, sqe);
+    else
+        rc = worker->draining ? TS_ERR_GONE : request_fill(request, sqe, record, body);
     if (rc != TS_OK && !request_tells_always(request)) {
         group_leave(request, rc, 0);
         request_finish(request, rc);
@@ -443,12 +470,12 @@ void request_start(struct request *request, const struct sqe *sqe,
     }
     if (request->notify_pending)
         list_append(request_order(request), &request->order);
-    if (rc != TS_OK)
-        request_on_moved(request, rc, 0);
-    else if (request->remote->state == REMOTE_OPEN)
-        request_resume(request);
-    else
-        list_append(&request->remote->waiting, &request->waiting);
+    if (rc == TS_OK && sqe->op != SQE_WAIT && (sqe->flags & SQE_FLAG_AFTER) != 0) {
+        rc = gate_pass(request);
+        kept = rc == TS_AGAIN;
+    }
+    if (sqe->op != SQE_WAIT && !kept)
+        request_go(request, rc);
     request_keep_body(request);
     if (request->state != REQUEST_FREE && deadline_ms != 0)
         timer_set(&worker->timers, &request->deadline, worker->now + deadline_ms * CLOCK_NS_PER_MS);

@@ -10,6 +10,7 @@
 #define TESUP_WORKER_REQUEST_H
 
 #include "worker/fabric/fabric.h"
+#include "worker/gpu/event.h"
 #include "worker/group.h"
 #include "worker/worker.h"
 
@@ -18,7 +19,7 @@ struct remote;
 
 enum request_state {
     REQUEST_FREE = 0,
-    REQUEST_WAITING,   /* for the segment to be open */
+    REQUEST_WAITING,   /* for the segment to be open, or for an event (gate.h) */
     REQUEST_MOVING,    /* posted to a link */
     REQUEST_NOTIFYING, /* bytes done (or none); the notification waits for its turn or credit */
     REQUEST_STATE_COUNT
@@ -39,10 +40,12 @@ struct request {
     struct transfer transfer;
     struct timer deadline;
     struct list order;   /* in remote.order[channel]: notifications leave in this order */
-    struct list waiting; /* in remote.waiting */
+    struct list waiting; /* in remote.waiting, or a wait's `kept` */
     struct list member;  /* in the group of its channel or of its leader */
     struct request *leader;
-    struct group group; /* that it leads; most have no members */
+    struct group group;   /* that it leads; most have no members */
+    struct gpu_wait wait; /* of SQE_WAIT */
+    struct list kept;     /* by it: requests that go when it has ended */
 
     uint32_t name_len, msg_len;
     const uint8_t *body; /* name and message: in ntx during intake, else in `stash` */
@@ -57,6 +60,11 @@ void request_start(struct request *request, const struct sqe *sqe,
 /* Stops it with `status` (TS_ERR_CANCELLED, TS_ERR_TIMEOUT, TS_ERR_GONE); completes when no byte
  * can land any more. */
 void request_stop(struct request *request, int status);
+
+/* TS_OK: what was kept goes on its way; else it ends so, nothing of it was sent. */
+void request_go(struct request *request, int status);
+/* A wait's event has come. */
+void request_on_waited(struct request *request);
 
 /* The segment is open: post what waits.  The link died: what was posted is uncertain. */
 void request_resume(struct request *request);

@@ -91,6 +91,7 @@ struct tesup_options {
 #define TESUP_OP_WRITE  2u /**< local → remote */
 #define TESUP_OP_NOTIFY 3u /**< a notification of its own */
 #define TESUP_OP_NOP    0u /**< goes through the worker and comes back */
+#define TESUP_OP_WAIT   5u /**< ends when the CUDA event that is its local_region has come */
 
 #define TESUP_NOTIFY_ALWAYS 0x02u /**< bound notification arrives whatever the outcome */
 #define TESUP_REMOTE_ADDR   0x04u /**< remote_offset is an address of the owner's process */
@@ -102,11 +103,18 @@ struct tesup_options {
  *  group whose notification shall not be sent.  When worker or supervisor die inside a group, its
  *  notification is not sent. */
 #define TESUP_MORE 0x08u
+/** This request starts when the last #TESUP_OP_WAIT before it on its channel has ended, and is
+ *  skipped (#TESUP_ERR_SKIPPED) when that one failed, was cancelled, or never was.  So a job need
+ *  not synchronise with its stream: it records an event behind the work, and submits the wait and
+ *  what is to be moved after it.  What the event was recorded behind when the wait is accepted
+ *  counts; it may be recorded again after the wait's completion.  Its notification keeps its place
+ *  among those of the channel for that segment. */
+#define TESUP_AFTER 0x10u
 
 /** One piece of work. Zero-initialise, then fill what the operation needs. */
 struct tesup_request {
     uint32_t op;           /**< TESUP_OP_* */
-    uint32_t flags;        /**< TESUP_NOTIFY_ALWAYS, TESUP_REMOTE_ADDR, TESUP_MORE */
+    uint32_t flags;        /**< TESUP_NOTIFY_ALWAYS, TESUP_REMOTE_ADDR, TESUP_MORE, TESUP_AFTER */
     uint64_t cookie;       /**< comes back in the completion */
     tesup_remote_t remote; /**< from tesup_segment_open() */
     tesup_region_t local_region;
@@ -228,15 +236,26 @@ TESUP_API int tesup_mem_register_fd(struct tesup_session *session, int fd, uint6
 TESUP_API int tesup_mem_register(struct tesup_session *session, void *address, uint64_t length,
                                  uint32_t access, tesup_region_t *region);
 /** @brief Register memory of a GPU: [@p pointer, @p pointer + @p length) of one allocation of
- *  cudaMalloc or cuMemAlloc, or of cuMemCreate with a POSIX descriptor. Unregister it before it is
- *  freed. Work on the GPU is not waited for: synchronise what wrote the bytes before a request
- *  reads them. What a request wrote is seen by all that is launched after its completion or its
- *  notification.
- *  @return 0, #TESUP_ERR_INVALID for no such memory or past its end, #TESUP_ERR_UNSUPPORTED for
+ *  cudaMalloc or cuMemAlloc, or mapped from up to 240 handles of cuMemCreate with POSIX
+ *  descriptors. Unregister it before it is freed. Work on the GPU is not waited for: synchronise
+ *  what wrote the bytes before a request reads them, or see #TESUP_AFTER. What a request wrote is
+ * seen by all that is launched after its completion or its notification.
+ *  @return 0, #TESUP_ERR_INVALID for no such memory or past its end, #TESUP_ERR_LIMIT for
+ *  more handles, #TESUP_ERR_UNSUPPORTED for
  *  memory that cannot be shared (managed, of a pool), of a GPU that the worker does not serve, or
  *  where CUDA is not loaded or refuses; tesup_last_error() has CUDA's name of the error. */
 TESUP_API int tesup_mem_register_gpu(struct tesup_session *session, void *pointer, uint64_t length,
                                      uint32_t access, tesup_region_t *region);
+/** @brief Register an event of CUDA, for #TESUP_OP_WAIT.
+ *  @param event a cudaEvent_t or CUevent, made with cudaEventInterprocess | cudaEventDisableTiming;
+ *  a context of its device must be current. It stays the caller's; unregister it by
+ *  tesup_mem_unregister() before it is destroyed. Several waits may be under way.
+ *  @param[out] handle goes into tesup_request.local_region of a wait; nothing is moved by it.
+ *  @return 0; #TESUP_ERR_INVALID for an event that cannot be shared; #TESUP_ERR_DENIED for a job
+ *  that the supervisor does not trust with handles of CUDA IPC; #TESUP_ERR_UNSUPPORTED as of
+ *  tesup_mem_register_gpu(). The driver's part: cuIpcGetEventHandle, cuStreamWaitEvent. */
+TESUP_API int tesup_event_register_gpu(struct tesup_session *session, void *event,
+                                       tesup_region_t *handle);
 /** @brief Revoke, drain and free a region. On return no byte can be read or land any more.
  *  For regions of tesup_mem_register(), tesup_mem_register_fd() and tesup_mem_register_gpu().
  *  @return 0, #TESUP_ERR_GONE for a handle that is not registered, #TESUP_ERR_INVALID for one of

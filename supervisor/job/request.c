@@ -85,9 +85,11 @@ static bool region_fits(const struct wire_message *message)
 {
     uint32_t kind = message->body.region.kind;
 
-    if ((kind == REGION_KIND_GPU) != (message->header.type == WIRE_REGION_ADD_GPU))
+    bool gpu = kind == REGION_KIND_GPU || kind == REGION_KIND_EVENT;
+
+    if (gpu != (message->header.type == WIRE_REGION_ADD_GPU))
         return false;
-    if (kind == REGION_KIND_GPU)
+    if (gpu)
         return proto_gpu_fits(&message->body.region_gpu.gpu, message->fd_count);
     return (kind == REGION_KIND_SHARED) == (message->fd_count == 1);
 }

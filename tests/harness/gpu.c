@@ -87,6 +87,14 @@ void gpu_counters_end(void)
     assert_int_equal(rmdir(folder), 0);
 }
 
+void gpu_counters_forget(pid_t pid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/cuda.%d", folder, (int)pid);
+    assert_int_equal(unlink(path), 0);
+}
+
 void gpu_worker_opened_wait(const struct daemon *daemon, uint64_t count)
 {
     struct wait wait = wait_begin("a worker's number of opened allocations", WAIT_MS);

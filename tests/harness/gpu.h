@@ -17,6 +17,8 @@ void gpu_counters_begin(void);
 /* None of them has left anything. */
 void gpu_counters_expect_clean(void);
 void gpu_counters_end(void);
+/* Of one that is killed next: what it leaves is no leak. */
+void gpu_counters_forget(pid_t pid);
 /* Of the first worker of the daemon, which runs. */
 struct standin_counters gpu_worker_counters(const struct daemon *daemon);
 /* Waits until that worker has this many allocations of jobs open. */

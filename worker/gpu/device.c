@@ -8,6 +8,7 @@
 
 #include "shm/err.h"
 #include "shm/nvml.h"
+#include "worker/gpu/event.h"
 #include "worker/gpu/staging.h"
 #include "worker/gpu/watch.h"
 #include "worker/worker.h"
@@ -190,6 +191,7 @@ static int device_open(struct gpu *gpu, cuda_device number, const uint8_t uuid[1
     device->device = number;
     memcpy(device->uuid, uuid, sizeof(device->uuid));
     list_init(&device->allocations);
+    list_init(&device->events);
     list_append(&gpu->devices, &device->link);
     if (gpu->driver.cuDeviceGetPCIBusId(device->bus_id, sizeof(device->bus_id), number) != CUDA_OK)
         snprintf(device->bus_id, sizeof(device->bus_id), "%d", number);
@@ -321,6 +323,8 @@ struct gpu *gpu_open(struct worker *worker, char *text, size_t text_size)
         return NULL;
     gpu->worker = worker;
     list_init(&gpu->devices);
+    list_init(&gpu->waits);
+    list_init(&gpu->rings);
     gpu_choose_devices(worker);
     if (cuda_driver_load(&gpu->driver, CUDA_LOAD, text, text_size) != TS_OK)
         goto err_free;
@@ -361,7 +365,7 @@ void gpu_close(struct worker *worker)
 {
     struct gpu *gpu = worker->gpu;
 
-    if (gpu == NULL || gpu->lost)
+    if (gpu == NULL || gpu->lost || !gpu_events_fini(gpu))
         return; /* threads of CUDA's may still come back to it: it ends with the process */
     while (!list_empty(&gpu->devices))
         device_free(list_entry(gpu->devices.next, struct gpu_device, link));

@@ -48,6 +48,7 @@ struct gpu_device {
     char bus_id[16];
     struct cuda_context *context;
     struct list allocations; /* mapping.c */
+    struct list events;      /* event.c */
     struct gpu_lane lane[GPU_LANES];
     bool flushes;             /* a NIC's writes are seen only after a flush */
     uint32_t by_nic;          /* regions that a NIC writes to */
@@ -58,6 +59,7 @@ struct gpu {
     struct worker *worker;
     struct cuda_driver driver;
     struct list devices;
+    struct list waits, rings;   /* event.c */
     struct gpu_device *current; /* whose context is current */
     struct source bell;
     struct nvml *nvml; /* NULL: not there */

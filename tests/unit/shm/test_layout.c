@@ -29,9 +29,10 @@ static void numbers_are_frozen(void **state)
     assert_int_equal(SQE_WRITE, 2);
     assert_int_equal(SQE_NOTIFY, 3);
     assert_int_equal(SQE_CANCEL, 4);
-    assert_int_equal(SQE_OP_COUNT, 5);
+    assert_int_equal(SQE_WAIT, 5);
+    assert_int_equal(SQE_OP_COUNT, 6);
     assert_int_equal(SQE_FLAG_MASK, SQE_FLAG_NOTIFY | SQE_FLAG_NOTIFY_ALWAYS |
-                                        SQE_FLAG_REMOTE_ADDR | SQE_FLAG_MORE);
+                                        SQE_FLAG_REMOTE_ADDR | SQE_FLAG_MORE | SQE_FLAG_AFTER);
     assert_int_equal(NOTIFY_KIND_PAD, 0);
     assert_int_equal(NOTIFY_KIND_MESSAGE, 1);
     assert_int_equal(NOTIFY_KIND_EVENT, 2);
