@@ -54,8 +54,7 @@ static void bystander_begin(struct bystander *bystander)
     party_attach(&bystander->party, &left, NULL);
     party_region_create(&bystander->party, PARTY_MEMORY_ALLOC, SIZE, READ_WRITE, &bystander->from);
     party_region_create(&bystander->party, PARTY_MEMORY_ALLOC, SIZE, READ_WRITE, &bystander->to);
-    bystander->remote =
-        party_open(&bystander->party, tesup_segment_name(bystander->party.session));
+    bystander->remote = party_open(&bystander->party, tesup_segment_name(bystander->party.session));
 }
 
 static void bystander_write(struct bystander *bystander)
@@ -127,12 +126,12 @@ static void access_begin(struct access *access, struct party *party, const struc
 {
     access->party = party;
     party_region_create(party, PARTY_MEMORY_ALLOC, SIZE, READ_WRITE, &access->host);
-    access->request =
-        (struct tesup_request){.op = op,
-                               .remote = party_open(party, tesup_segment_name(owner->party.session)),
-                               .local_region = access->host.handle,
-                               .remote_region = owner->handle,
-                               .length = SIZE};
+    access->request = (struct tesup_request){
+        .op = op,
+        .remote = party_open(party, tesup_segment_name(owner->party.session)),
+        .local_region = access->host.handle,
+        .remote_region = owner->handle,
+        .length = SIZE};
 }
 
 /* ---- a worker is started anew ---- */

@@ -90,22 +90,36 @@ int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result re
 
 /* ---- devices ---- */
 
-static bool device_is_named(const struct cuda_driver *driver, cuda_device device, const char *name,
-                            const uint8_t uuid[16])
+#define UUID_TEXT 37
+
+/* As nvidia-smi writes it behind GPU-, or MIG- for an instance. */
+static void uuid_print(const uint8_t uuid[16], char text[UUID_TEXT])
 {
     static const uint8_t gaps[] = {4, 6, 8, 10};
-    char text[64] = "", bus_id[16] = "";
     size_t at = 0, gap = 0;
 
-    /* As nvidia-smi writes it: GPU-, or MIG- for an instance. */
     for (size_t i = 0; i < 16; i++) {
         if (gap < sizeof(gaps) && i == gaps[gap]) {
             text[at++] = '-';
             gap++;
         }
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%02x", uuid[i]);
+        at += (size_t)snprintf(text + at, UUID_TEXT - at, "%02x", uuid[i]);
     }
-    if (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0)
+}
+
+/* CUDA knows such a name, too; a bus id it does not. */
+static bool gpu_is_by_uuid(const char *name)
+{
+    return strncmp(name, "MIG-", 4) == 0 || strncmp(name, "GPU-", 4) == 0;
+}
+
+static bool device_is_named(const struct cuda_driver *driver, cuda_device device, const char *name,
+                            const uint8_t uuid[16])
+{
+    char text[UUID_TEXT], bus_id[16] = "";
+
+    uuid_print(uuid, text);
+    if (gpu_is_by_uuid(name))
         return strcasecmp(name + 4, text) == 0;
     if (driver->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), device) != CUDA_OK)
         return false;
@@ -141,16 +155,25 @@ bool gpu_device_number(const struct cuda_driver *driver, const uint8_t uuid[16],
 static int device_find(struct gpu *gpu, const uint8_t uuid[16], cuda_device *number, char *text,
                        size_t text_size)
 {
+    const char *served = gpu->worker->config.gpu;
+    char own[UUID_TEXT];
     int count = 0;
 
     if (gpu_device_number(&gpu->driver, uuid, number))
         return TS_OK;
     *number = -1;
+    uuid_print(uuid, own);
     (void)gpu->driver.cuDeviceGetCount(&count);
-    snprintf(text, text_size,
-             "worker %s sees %d GPUs, and the memory's is not among them (another MIG instance, or "
-             "devices hidden from the daemon)",
-             gpu->worker->config.name, count);
+    if (gpu_is_by_uuid(served))
+        snprintf(text, text_size,
+                 "worker %s serves %s, not the memory's: attach with the pair gpu:MIG-%s, or "
+                 "gpu:GPU-%s for a whole GPU",
+                 gpu->worker->config.name, served, own, own);
+    else
+        snprintf(text, text_size,
+                 "worker %s sees %d GPUs, and the memory's is not among them (devices hidden from "
+                 "the daemon, or a MIG instance: attach with the pair gpu:MIG-%s)",
+                 gpu->worker->config.name, count, own);
     return TS_ERR_UNSUPPORTED;
 }
 
@@ -315,10 +338,11 @@ bool gpu_flush(struct gpu *gpu)
 
 /* ---- the driver ---- */
 
-/* A process sees one MIG instance only, the one that it names; of other devices all. */
+/* A process sees one MIG instance only, the one that it names, or the first; where there are none
+ * it sees all devices. */
 void gpu_choose_devices(const struct worker *worker)
 {
-    if (strncmp(worker->config.gpu, "MIG-", 4) == 0)
+    if (gpu_is_by_uuid(worker->config.gpu))
         setenv("CUDA_VISIBLE_DEVICES", worker->config.gpu, 1);
     else
         unsetenv("CUDA_VISIBLE_DEVICES");

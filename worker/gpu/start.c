@@ -47,10 +47,8 @@ static void *start_thread(void *argument)
     char text[PROTO_TEXT_MAX];
 
     if (cuda_driver_load(driver, CUDA_LOAD, text, sizeof(text)) == TS_OK &&
-        driver->cuInit(0) == CUDA_OK &&
-        gpu_device_number(driver, start->uuid, &start->device) &&
-        (!start->served ||
-         gpu_device_is_served(driver, start->worker, start->device, start->uuid)))
+        driver->cuInit(0) == CUDA_OK && gpu_device_number(driver, start->uuid, &start->device) &&
+        (!start->served || gpu_device_is_served(driver, start->worker, start->device, start->uuid)))
         start->retained = driver->cuDevicePrimaryCtxRetain(&context, start->device) == CUDA_OK;
     if (start->first && start->retained)
         start->nvml = nvml_open(text, sizeof(text));
