@@ -238,7 +238,7 @@ struct proto_worker_config {
     struct proto_rdma rdma;
     char name[PROTO_LABEL_MAX];         /* of the pair */
     char device[PROTO_LABEL_MAX];       /* RDMA device, "mlx5_0" or "mlx5_0:2"; "" none */
-    char gpu[PROTO_LABEL_MAX];          /* bus id, or UUID of a MIG instance; "" none */
+    char gpu[PROTO_LABEL_MAX];          /* bus id, or a UUID where there is MIG; "" none */
     char address[LAYOUT_NAME_MAX];      /* HOST:PORT of this supervisor */
     char local_socket[LAYOUT_NAME_MAX]; /* path of this supervisor's socket */
 };

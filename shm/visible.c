@@ -64,14 +64,15 @@ static bool list_entry(const char *list, unsigned index, char entry[VISIBLE_GPU_
     }
 }
 
-/* "MIG-GPU-UUID/1/0" has its GPU's; the newer "MIG-UUID" does not. */
+/* "MIG-GPU-UUID/1/0", of drivers before 470, says which GPU it is; the newer "MIG-UUID" names the
+ * instance alone. */
 static int uuid_take(char gpu[VISIBLE_GPU_MAX], char *why, size_t why_size)
 {
     if (strncmp(gpu, "MIG-GPU-", 8) == 0) {
         memmove(gpu, gpu + 4, strlen(gpu + 4) + 1);
         gpu[strcspn(gpu, "/")] = '\0';
     }
-    if (strncmp(gpu, "GPU-", 4) == 0)
+    if (strncmp(gpu, "GPU-", 4) == 0 || strncmp(gpu, "MIG-", 4) == 0)
         return TS_OK;
     snprintf(why, why_size,
              "CUDA_VISIBLE_DEVICES has %s, which does not say which GPU it is; name the GPU by bus "

@@ -13,8 +13,9 @@
 /* Where NVIDIA's driver has a folder for each GPU, named by its bus id. */
 #define VISIBLE_DRIVER "/proc/driver/nvidia/gpus"
 
-/* `visible` is the value of CUDA_VISIBLE_DEVICES or NULL. Writes a bus id, a UUID ("GPU-…"), or a
- * number in PCI order when `driver` is no folder. TS_OK, or an error with a phrase in why. */
+/* `visible` is the value of CUDA_VISIBLE_DEVICES or NULL. Writes a bus id, a UUID ("GPU-…", or
+ * "MIG-…" for an instance), or a number in PCI order when `driver` is no folder. TS_OK, or an error
+ * with a phrase in why. */
 int visible_gpu(const char *visible, const char *driver, unsigned index, char gpu[VISIBLE_GPU_MAX],
                 char *why, size_t why_size);
 

@@ -15,6 +15,7 @@
 #include "supervisor/peer/route.h"
 #include "supervisor/publish.h"
 #include "supervisor/shortage.h"
+#include "supervisor/topology/gpus.h"
 #include "supervisor/worker/cpu_taken.h"
 
 #define HEARTBEAT_MS  1000u
@@ -116,9 +117,12 @@ static int plan_open(struct supervisor *supervisor, char *text, size_t text_size
 {
     const struct serve_options *options = &supervisor->options;
     const char *xml = options->topology[0] != '\0' ? options->topology : NULL;
+    static struct gpu_facts facts;
 
     if (topology_load(xml, &supervisor->topology, text, text_size) < 0)
         return -1;
+    gpu_facts_read(&facts);
+    gpu_facts_name(&facts, supervisor->topology);
     if (xml == NULL)
         cpu_taken_mark(supervisor->topology);
     return topology_plan_make(supervisor->topology, &options->rules, options->workers,

@@ -51,7 +51,7 @@ static int nics_assign(const struct scope *scope, const struct claim *claims, si
 
     for (size_t gpu = 0; rc == 0 && gpu < scope->gpu_count; gpu++) {
         const struct claim *claim = claim_of_gpu(claims, claim_count, gpu);
-        forced[gpu] = claim ? claim->nic : SCOPE_NONE;
+        forced[gpu] = claim && !claim->instance ? claim->nic : SCOPE_NONE;
         for (size_t nic = 0; nic < scope->nic_count; nic++)
             rank[gpu * scope->nic_count + nic] =
                 scope->nic[nic].usable ? scope_route(scope, gpu, nic).rank : RANK_FORBIDDEN;
@@ -67,24 +67,41 @@ static int nics_assign(const struct scope *scope, const struct claim *claims, si
     return rc;
 }
 
+static int gpu_pair_add(const struct scope *scope, const struct claim *claim, size_t gpu,
+                        size_t nic, struct draft *draft, char *text, size_t text_size)
+{
+    struct draft_pair pair = {.gpu = gpu, .nic = nic, .node = SCOPE_NONE, .claim = claim};
+    bool has_nic = nic != SCOPE_NONE;
+
+    if (has_nic)
+        pair.route = scope_route(scope, gpu, nic);
+    name_of_pair(has_nic ? scope->nic[nic].name : "",
+                 scope->topology->device[scope->gpu[gpu]].bus_id, pair.name);
+    if (claim)
+        snprintf(pair.name, sizeof(pair.name), "%s", claim->rule->name);
+    return pair_add(draft, &pair, text, text_size);
+}
+
+/* A GPU has one worker, or one for each of its MIG instances that a rule names. */
 static int gpu_pairs_add(const struct scope *scope, const struct claim *claims, size_t claim_count,
                          const size_t *nic_of, struct draft *draft, char *text, size_t text_size)
 {
-    for (size_t gpu = 0; gpu < scope->gpu_count; gpu++) {
-        struct draft_pair pair = {.gpu = gpu, .nic = nic_of[gpu], .node = SCOPE_NONE};
-        bool has_nic = pair.nic != SCOPE_NONE;
+    int rc = 0;
 
-        pair.claim = claim_of_gpu(claims, claim_count, gpu);
-        if (has_nic)
-            pair.route = scope_route(scope, gpu, pair.nic);
-        name_of_pair(has_nic ? scope->nic[pair.nic].name : "",
-                     scope->topology->device[scope->gpu[gpu]].bus_id, pair.name);
-        if (pair.claim)
-            snprintf(pair.name, sizeof(pair.name), "%s", pair.claim->rule->name);
-        if (pair_add(draft, &pair, text, text_size) < 0)
-            return -1;
+    for (size_t gpu = 0; rc == 0 && gpu < scope->gpu_count; gpu++) {
+        const struct claim *claim = claim_of_gpu(claims, claim_count, gpu);
+
+        if (!claim || !claim->instance) {
+            rc = gpu_pair_add(scope, claim, gpu, nic_of[gpu], draft, text, text_size);
+            continue;
+        }
+        for (; rc == 0 && claim < claims + claim_count; claim++)
+            if (claim->gpu == gpu)
+                rc = gpu_pair_add(scope, claim, gpu,
+                                  claim->nic != SCOPE_NONE ? claim->nic : nic_of[gpu], draft, text,
+                                  text_size);
     }
-    return 0;
+    return rc;
 }
 
 /* Claimed ones, then those that no GPU has. */

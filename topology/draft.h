@@ -8,9 +8,10 @@
 /* A rule whose words were looked up (rules.c). */
 struct claim {
     const struct topology_rule *rule;
-    size_t gpu, nic;     /* indexes in the scope, or SCOPE_NONE */
-    size_t node;         /* index in topology->node, or SCOPE_NONE */
-    hwloc_bitmap_t cpus; /* NULL: not said */
+    size_t gpu, nic;      /* indexes in the scope, or SCOPE_NONE */
+    const char *instance; /* UUID of the MIG instance of that GPU; NULL: all of the GPU */
+    size_t node;          /* index in topology->node, or SCOPE_NONE */
+    hwloc_bitmap_t cpus;  /* NULL: not said */
 };
 
 struct draft_pair {

@@ -89,9 +89,12 @@ static void pair_fill(const struct scope *scope, const struct draft_pair *draft,
 
     *pair = (struct topology_pair){.fabric = "tcp", .cpu = seat->cpu->os_index};
     memcpy(pair->name, draft->name, sizeof(pair->name));
-    if (draft->gpu != SCOPE_NONE)
+    if (draft->gpu != SCOPE_NONE) {
+        const char *bus_id = topology->device[scope->gpu[draft->gpu]].bus_id;
         snprintf(pair->gpu, sizeof(pair->gpu), "%s",
-                 topology->device[scope->gpu[draft->gpu]].bus_id);
+                 claim && claim->instance ? claim->instance : bus_id);
+        snprintf(pair->gpu_bus_id, sizeof(pair->gpu_bus_id), "%s", bus_id);
+    }
     if (draft->nic != SCOPE_NONE) {
         const struct scope_nic *nic = &scope->nic[draft->nic];
         const struct topology_port *port = &topology->device[nic->device].port[nic->port];

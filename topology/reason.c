@@ -125,6 +125,9 @@ static void interface_explain(const struct scope *scope, const struct draft_pair
 static void devices_explain(const struct scope *scope, const struct draft *draft,
                             const struct draft_pair *pair, struct line *line)
 {
+    if (pair->claim && pair->claim->instance)
+        line_add(line, "MIG instance of %s",
+                 name_short_bus_id(scope->topology->device[scope->gpu[pair->gpu]].bus_id));
     if (pair->nic != SCOPE_NONE && pair->gpu != SCOPE_NONE)
         nic_of_gpu_explain(scope, draft, pair, line);
     else if (pair->nic != SCOPE_NONE)

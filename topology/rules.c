@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 struct reader {
     const struct scope *scope;
@@ -43,6 +44,25 @@ static void planned_list(const struct reader *reader, char *text, size_t text_si
                                    reader->planned.pair[i].name);
 }
 
+static int gpu_read(const struct reader *reader, const struct topology_rule *rule,
+                    struct claim *claim)
+{
+    bool is_instance = strncasecmp(rule->gpu, "MIG-", 4) == 0;
+    char known[512];
+
+    if (is_instance) {
+        claim->gpu = scope_instance_find(reader->scope, rule->gpu, &claim->instance);
+        scope_instances_list(reader->scope, known, sizeof(known));
+    } else {
+        claim->gpu = scope_gpu_find(reader->scope, rule->gpu);
+        scope_gpus_list(reader->scope, known, sizeof(known));
+    }
+    if (claim->gpu != SCOPE_NONE)
+        return 0;
+    return rule_fail(reader, rule, rule->at.gpu, "gpu: '%s' is not here; %s: %s", rule->gpu,
+                     is_instance ? "MIG instances" : "GPUs", known);
+}
+
 static int devices_read(const struct reader *reader, const struct topology_rule *rule,
                         struct claim *claim)
 {
@@ -58,13 +78,8 @@ static int devices_read(const struct reader *reader, const struct topology_rule 
         return rule_fail(reader, rule, rule->line,
                          "no pair has this name; give nic or gpu, or name one of: %s", known);
     }
-    if (rule->gpu[0]) {
-        claim->gpu = scope_gpu_find(reader->scope, rule->gpu);
-        scope_gpus_list(reader->scope, known, sizeof(known));
-        if (claim->gpu == SCOPE_NONE)
-            return rule_fail(reader, rule, rule->at.gpu, "gpu: '%s' is not here; GPUs: %s",
-                             rule->gpu, known);
-    }
+    if (rule->gpu[0] && gpu_read(reader, rule, claim) < 0)
+        return -1;
     if (rule->nic[0]) {
         claim->nic = scope_nic_find(reader->scope, rule->nic);
         scope_nics_list(reader->scope, known, sizeof(known));
@@ -129,10 +144,18 @@ static int cpus_read(const struct reader *reader, const struct topology_rule *ru
     return 0;
 }
 
+/* Two instances of one GPU are two things; the GPU and an instance of it are not. */
+static bool claims_clash(const struct claim *one, const struct claim *other)
+{
+    if (one->gpu == SCOPE_NONE || one->gpu != other->gpu)
+        return false;
+    return !one->instance || !other->instance || one->instance == other->instance;
+}
+
 static int claims_differ(const struct reader *reader, const struct claim *claims, size_t own)
 {
     for (size_t i = 0; i < own; i++)
-        if (claims[own].gpu != SCOPE_NONE && claims[i].gpu == claims[own].gpu)
+        if (claims_clash(&claims[i], &claims[own]))
             return rule_fail(reader, claims[own].rule, claims[own].rule->line,
                              "the GPU is that of [pair %s] on line %u already; a GPU has one "
                              "worker",

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "topology/name.h"
 
@@ -17,6 +18,17 @@ static void list_end(char *text, size_t text_size)
 {
     if (text[0] == '\0')
         snprintf(text, text_size, "none");
+}
+
+void scope_instances_list(const struct scope *scope, char *text, size_t text_size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < scope->gpu_count; i++) {
+        const struct topology_device *gpu = &scope->topology->device[scope->gpu[i]];
+        for (unsigned k = 0; k < gpu->instance_count; k++)
+            list_append(text, text_size, gpu->instance[k]);
+    }
+    list_end(text, text_size);
 }
 
 void scope_gpus_list(const struct scope *scope, char *text, size_t text_size)
@@ -40,6 +52,20 @@ size_t scope_gpu_find(const struct scope *scope, const char *name)
     for (size_t i = 0; i < scope->gpu_count; i++)
         if (topology_bus_id_equal(scope->topology->device[scope->gpu[i]].bus_id, name))
             return i;
+    return SCOPE_NONE;
+}
+
+size_t scope_instance_find(const struct scope *scope, const char *name, const char **uuid)
+{
+    for (size_t i = 0; i < scope->gpu_count; i++) {
+        const struct topology_device *gpu = &scope->topology->device[scope->gpu[i]];
+        for (unsigned k = 0; k < gpu->instance_count; k++) {
+            *uuid = gpu->instance[k];
+            if (strcasecmp(*uuid, name) == 0)
+                return i;
+        }
+    }
+    *uuid = NULL;
     return SCOPE_NONE;
 }
 

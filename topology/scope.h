@@ -30,8 +30,11 @@ void scope_free(struct scope *scope);
 
 /* By name, or bus id however it is written; SCOPE_NONE. */
 size_t scope_gpu_find(const struct scope *scope, const char *name);
+/* The GPU that has this MIG instance, and the instance's UUID in *uuid; SCOPE_NONE. */
+size_t scope_instance_find(const struct scope *scope, const char *name, const char **uuid);
 size_t scope_nic_find(const struct scope *scope, const char *name);
 /* "a, b, c"; "none". */
+void scope_instances_list(const struct scope *scope, char *text, size_t text_size);
 void scope_gpus_list(const struct scope *scope, char *text, size_t text_size);
 void scope_nics_list(const struct scope *scope, char *text, size_t text_size);
 

@@ -129,6 +129,31 @@ void topology_mark_taken(struct topology *topology, unsigned cpu)
     hwloc_bitmap_set(topology->taken, cpu);
 }
 
+static struct topology_device *gpu_find(struct topology *topology, const char *bus_id)
+{
+    for (size_t i = 0; i < topology->device_count; i++)
+        if (topology->device[i].kind == TOPOLOGY_KIND_GPU &&
+            topology_bus_id_equal(topology->device[i].bus_id, bus_id))
+            return &topology->device[i];
+    return NULL;
+}
+
+void topology_name_gpu(struct topology *topology, const char *bus_id, const char *uuid)
+{
+    struct topology_device *gpu = gpu_find(topology, bus_id);
+
+    if (gpu && gpu->uuid[0] == '\0')
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+}
+
+void topology_name_instance(struct topology *topology, const char *bus_id, const char *uuid)
+{
+    struct topology_device *gpu = gpu_find(topology, bus_id);
+
+    if (gpu && gpu->instance_count < TOPOLOGY_INSTANCES_MAX)
+        snprintf(gpu->instance[gpu->instance_count++], TOPOLOGY_LABEL_MAX, "%s", uuid);
+}
+
 size_t topology_nodes(const struct topology *topology, const struct topology_node **nodes)
 {
     *nodes = topology->node;

@@ -12,10 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOPOLOGY_LABEL_MAX 64
-#define TOPOLOGY_TEXT_MAX  200
-#define TOPOLOGY_PAIRS_MAX 64
-#define TOPOLOGY_PORTS_MAX 4
+#define TOPOLOGY_LABEL_MAX     64
+#define TOPOLOGY_TEXT_MAX      200
+#define TOPOLOGY_PAIRS_MAX     64
+#define TOPOLOGY_PORTS_MAX     4
+#define TOPOLOGY_INSTANCES_MAX 8 /* of one GPU */
 
 struct topology; /* a loaded hwloc topology and the lists made from it */
 
@@ -70,10 +71,12 @@ struct topology_device {
     char name[TOPOLOGY_LABEL_MAX]; /* "mlx5_0", "eth0"; bus id for a GPU; printable ASCII */
     char bus_id[16];               /* "0000:44:00.0", lower case; "" when not PCI */
     char uuid[TOPOLOGY_LABEL_MAX]; /* of a GPU, "GPU-…"; "" unknown */
-    uint16_t vendor;               /* PCI; 0 when not PCI */
-    int node;                      /* os_index, -1 unknown */
-    int package;                   /* os index, -1 unknown */
-    int branch;                    /* index in the list of branches, -1 none */
+    unsigned instance_count;       /* MIG instances that are known */
+    char instance[TOPOLOGY_INSTANCES_MAX][TOPOLOGY_LABEL_MAX]; /* "MIG-…" */
+    uint16_t vendor;                                           /* PCI; 0 when not PCI */
+    int node;                                                  /* os_index, -1 unknown */
+    int package;                                               /* os index, -1 unknown */
+    int branch; /* index in the list of branches, -1 none */
     unsigned port_count;
     struct topology_port port[TOPOLOGY_PORTS_MAX];
     char left_out[TOPOLOGY_LABEL_MAX * 2]; /* why no plan uses it; "": it can be used */
@@ -94,7 +97,8 @@ struct topology_core {
 struct topology_pair {
     char name[TOPOLOGY_LABEL_MAX]; /* "mlx5_0+44:00.0", "mlx5_0", "tcp+44:00.0", "tcp@node0" */
     char nic[TOPOLOGY_LABEL_MAX];  /* "" none; with ":2" for a port of a NIC with several */
-    char gpu[TOPOLOGY_LABEL_MAX];  /* bus id, "" none */
+    char gpu[TOPOLOGY_LABEL_MAX];  /* bus id, or "MIG-…" for an instance; "" none */
+    char gpu_bus_id[16];           /* of either */
     char fabric[16];               /* "verbs" with a NIC, else "tcp" */
     char port[16];                 /* state of the NIC's port: "active", …; "" no NIC */
     char link[16];                 /* its link layer; "" no NIC, or unknown */
@@ -114,7 +118,8 @@ struct topology_plan {
 struct topology_rule {
     char name[TOPOLOGY_LABEL_MAX]; /* of a pair of the automatic plan, or a new one */
     char nic[TOPOLOGY_LABEL_MAX];  /* "" as planned */
-    char gpu[TOPOLOGY_LABEL_MAX];  /* bus id, with or without domain; "" as planned */
+    char gpu[TOPOLOGY_LABEL_MAX];  /* bus id, with or without domain, or an instance's UUID; "" as
+                                    * planned */
     char cpus[TOPOLOGY_LABEL_MAX]; /* a list; "" as planned */
     int node;                      /* -1 as planned */
     unsigned line;                 /* where the first of them is said */
@@ -162,6 +167,11 @@ const struct topology_device *topology_gpu_by_index(const struct topology *topol
 /* True for the same PCI device, however it is written: "0000:44:00.0", "44:00.0",
  * "00000000:44:00.0", upper case. */
 bool topology_bus_id_equal(const char *one, const char *other);
+
+/* What only NVIDIA's driver knows: a GPU's UUID, and each of its MIG instances. Before a plan is
+ * made whose rules name one. */
+void topology_name_gpu(struct topology *topology, const char *bus_id, const char *uuid);
+void topology_name_instance(struct topology *topology, const char *bus_id, const char *uuid);
 
 /* Says that another daemon's worker is pinned to this CPU: the plan takes it after free ones. */
 void topology_mark_taken(struct topology *topology, unsigned cpu);

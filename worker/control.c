@@ -147,16 +147,33 @@ static void on_region_add(struct worker *worker, struct session *session,
     answer(worker, message, rc, message->body.region.handle, text);
 }
 
+/* Its GPU is there, as far as it can be. */
+static void region_add_gpu_resume(void *owner, struct wire_message *message)
+{
+    struct session *session = owner;
+
+    control_dispatch(session->worker, message);
+    session_release(session);
+}
+
 static void on_region_add_gpu(struct worker *worker, struct session *session,
                               struct wire_message *message)
 {
+    const struct gpu_claim claim = {.owner = session,
+                                    .handle = message->body.region.handle,
+                                    .served = true,
+                                    .resume = region_add_gpu_resume};
+    bool replayed = message->header.id <= PROTO_REPLAY_ID_MAX;
     char text[PROTO_TEXT_MAX] = "";
     bool event = message->body.region.kind == REGION_KIND_EVENT;
     int fds[WIRE_FDS_MAX];
     int count = event ? 0 : message->fd_count, rc;
 
-    if (gpu_start_defer(worker, message, control_dispatch))
+    if (gpu_start_defer(worker, message, &claim)) {
+        if (replayed)
+            session_hold(session);
         return;
+    }
     for (int i = 0; i < count; i++)
         fds[i] = wire_message_take(message, i);
     rc = event ? region_add_event(session, &message->body.region_gpu, text, sizeof(text))
@@ -171,8 +188,15 @@ static void on_region_del(struct worker *worker, struct session *session,
                           struct wire_message *message)
 {
     uint32_t handle = message->body.handle.handle;
-    int rc = region_delete(session, handle, message->header.id);
+    int rc;
 
+    if (gpu_start_drop(worker, session, handle)) {
+        region_skip(session, handle);
+        session_release(session);
+        answer(worker, message, TS_OK, handle, "");
+        return;
+    }
+    rc = region_delete(session, handle, message->header.id);
     if (rc != TS_OK) /* else the answer comes when the region is drained */
         answer(worker, message, rc, handle, "no such region");
 }

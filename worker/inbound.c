@@ -19,11 +19,11 @@ struct parked {
     uint8_t bytes[]; /* name, message */
 };
 
-static void inbound_answer(struct endpoint *endpoint, const struct frame *ask, int status,
+static void inbound_answer(struct endpoint *endpoint, uint32_t sender_remote, int status,
                            uint32_t open, uint64_t window, const char *text)
 {
     struct frame frame = {.type = FRAME_OPENED,
-                          .request = ask->request,
+                          .request = sender_remote,
                           .open = open,
                           .status = (int16_t)status,
                           .value = window,
@@ -88,7 +88,7 @@ void inbound_open(struct endpoint *endpoint, const struct frame *frame,
         if (rc == TS_ERR_LIMIT)
             snprintf(text, sizeof(text), "segment \"%s\" has too many senders", ask->segment);
         free(inbound);
-        inbound_answer(endpoint, frame, rc, 0, 0, text);
+        inbound_answer(endpoint, frame->request, rc, 0, 0, text);
         return;
     }
     inbound->endpoint = endpoint;
@@ -102,7 +102,19 @@ void inbound_open(struct endpoint *endpoint, const struct frame *frame,
     list_init(&inbound->member);
     list_append(&session->inbound, &inbound->member);
     session->notify_budget += (uint32_t)window;
-    inbound_answer(endpoint, frame, TS_OK, inbound->handle, window, "");
+    if (!session->held)
+        inbound_welcome(inbound);
+}
+
+void inbound_welcome(struct inbound *inbound)
+{
+    struct endpoint *endpoint = inbound->endpoint;
+
+    if (inbound->welcomed || endpoint == NULL || endpoint->link == NULL ||
+        endpoint->lost_status != TS_OK)
+        return;
+    inbound->welcomed = true;
+    inbound_answer(endpoint, inbound->sender_remote, TS_OK, inbound->handle, inbound->window, "");
 }
 
 static void inbound_leave_session(struct inbound *inbound)
@@ -138,10 +150,18 @@ void inbound_end(struct inbound *inbound, int status)
         .type = FRAME_GONE, .request = inbound->sender_remote, .status = (int16_t)status};
 
     inbound_leave_session(inbound);
-    if (endpoint == NULL)
+    if (endpoint == NULL) {
         free(inbound);
-    else if (endpoint->link != NULL && endpoint->lost_status == TS_OK && !endpoint->worker->leaving)
+        return;
+    }
+    if (endpoint->link == NULL || endpoint->lost_status != TS_OK || endpoint->worker->leaving)
+        return;
+    if (inbound->welcomed) {
         endpoint->link->ops->send(endpoint->link, &frame, NULL, 0, NULL, 0);
+        return;
+    }
+    inbound_answer(endpoint, inbound->sender_remote, TS_ERR_NOT_FOUND, 0, 0, "its job has ended");
+    inbound_free(inbound);
 }
 
 /* Credit goes back in quarters of the window, so that it costs few frames. */

@@ -22,6 +22,7 @@ struct inbound {
     struct list member;  /* session.inbound */
     struct list waiting; /* session.parked */
     struct list parked;  /* struct parked */
+    bool welcomed;       /* the sender knows that it is open */
     uint64_t window;     /* credit given in all */
     uint64_t credit;     /* of it, not used by the sender */
     uint64_t owed;       /* used and delivered, not yet given back */
@@ -29,6 +30,8 @@ struct inbound {
 
 void inbound_open(struct endpoint *endpoint, const struct frame *frame,
                   const struct frame_open *ask);
+/* Tells the sender that it is open, once. */
+void inbound_welcome(struct inbound *inbound);
 /* The sender's link is gone: what it sent is still delivered, then the inbound is freed. */
 void inbound_free(struct inbound *inbound);
 /* The session is going: the sender is told. */

@@ -103,7 +103,7 @@ bool intake_has_work(struct channel *channel)
 {
     uint64_t count;
 
-    if (channel->session->killed)
+    if (channel->session->killed || channel->session->held)
         return false;
     return intake_room(channel, &count) != TS_OK || count > 0;
 }
@@ -116,7 +116,7 @@ int intake_do_work(struct channel *channel)
     uint64_t first = channel->sq.head;
     uint64_t count;
 
-    if (session->killed)
+    if (session->killed || session->held)
         return 0;
     if (intake_room(channel, &count) != TS_OK)
         goto kill;

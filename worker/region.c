@@ -248,6 +248,12 @@ int region_delete(struct session *session, uint32_t handle, uint32_t delete_id)
     return TS_OK;
 }
 
+void region_skip(struct session *session, uint32_t handle)
+{
+    if (table_put(&session->regions, handle, session) == TS_OK)
+        table_remove(&session->regions, handle);
+}
+
 int region_use_local(struct session *session, uint32_t handle, uint64_t offset, uint64_t length,
                      bool store, struct region **region)
 {

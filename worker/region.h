@@ -44,6 +44,9 @@ void region_on_registered(struct region *region, int status, const char *text);
 int region_delete(struct session *session, uint32_t handle, uint32_t delete_id);
 void region_revoke(struct region *region, uint32_t delete_id);
 
+/* The handle of a region that goes before it came: from now on as that of one that was revoked. */
+void region_skip(struct session *session, uint32_t handle);
+
 /* A peer's or our own job's use of a range. TS_OK with a reference taken, or TS_ERR_NOT_FOUND,
  * TS_ERR_GONE, TS_ERR_DENIED, TS_ERR_INVALID (outside). `*offset` becomes region-relative. */
 int region_use_local(struct session *session, uint32_t handle, uint64_t offset, uint64_t length,

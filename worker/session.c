@@ -9,6 +9,7 @@
 #include "shm/wire.h"
 #include "worker/channel.h"
 #include "worker/control.h"
+#include "worker/gpu/start.h"
 #include "worker/inbound.h"
 #include "worker/region.h"
 #include "worker/remote.h"
@@ -70,6 +71,7 @@ void session_delete(struct session *session)
     uint32_t cursor = 0;
     void *object;
 
+    gpu_start_drop(worker, session, 0);
     list_each (node, following, &session->inbound) {
         inbound_end(list_entry(node, struct inbound, member), TS_ERR_GONE);
     }
@@ -86,6 +88,21 @@ void session_delete(struct session *session)
     close(session->pidfd);
     free(session);
     atomic_count(&worker->stats->sessions, (uint64_t)-1);
+}
+
+void session_hold(struct session *session)
+{
+    session->held = true;
+}
+
+void session_release(struct session *session)
+{
+    if (!session->held || gpu_start_waits(session->worker, session))
+        return;
+    session->held = false;
+    list_each (node, following, &session->inbound) {
+        inbound_welcome(list_entry(node, struct inbound, member));
+    }
 }
 
 void session_kill(struct session *session, const char *why)

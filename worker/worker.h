@@ -40,8 +40,7 @@ struct worker {
     struct list lost; /* struct endpoint.lost: their links are closed at the end of the turn */
     struct verbs_nic *verbs;     /* NULL: no RDMA device */
     struct gpu *gpu;             /* NULL: no GPU region has come yet */
-    struct gpu_start *gpu_start; /* NULL: CUDA is not being started */
-    bool gpu_started;            /* it has just been */
+    struct gpu_start *gpu_start; /* NULL: no GPU is being started */
     struct list accepts;   /* struct accept.link: local links that wait for their other half */
     struct endpoint *self; /* to segments of this very worker */
     uint32_t endpoint_count;

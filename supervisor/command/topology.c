@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "supervisor/command/argp.h"
 #include "supervisor/command/cmd.h"
@@ -155,28 +156,50 @@ static int svg_write(const char *path, const struct topology *topology,
     return failed ? -1 : 0;
 }
 
-static int show(const struct topology_args *args, bool from_file, const struct topology *topology,
-                const struct topology_plan *plan)
+static int show(const struct topology_args *args, const struct gpu_facts *facts,
+                const struct topology *topology, const struct topology_plan *plan)
 {
-    static struct gpu_facts facts;
     int rc;
 
     if (args->svg)
         return svg_write(args->svg, topology, plan);
-    if (!from_file)
-        gpu_facts_read(&facts);
     setlocale(LC_CTYPE, ""); /* the tree is drawn with the lines that the terminal has */
-    rc = args->json     ? topology_show_json(topology, plan, &facts)
-         : args->matrix ? topology_show_matrix(topology, plan, &facts)
-                        : topology_show_tree(topology, plan, &facts);
+    rc = args->json     ? topology_show_json(topology, plan, facts)
+         : args->matrix ? topology_show_matrix(topology, plan, facts)
+                        : topology_show_tree(topology, plan, facts);
     if (rc < 0)
         fprintf(stderr, "tesup topology: cannot print: no memory, or standard output is closed\n");
     return rc;
 }
 
+static bool rules_name_instance(const struct topology_rules *rules)
+{
+    for (size_t i = 0; i < rules->count; i++)
+        if (strncasecmp(rules->rule[i].gpu, "MIG-", 4) == 0)
+            return true;
+    return false;
+}
+
+/* As `tesup serve` would make it.  A file's machine has the instances that its rules name: the file
+ * itself knows of none. */
+static int plan_make(const struct serve_options *serve, struct topology **topology,
+                     struct gpu_facts *facts, struct topology_plan *plan, char *text,
+                     size_t text_size)
+{
+    bool from_file = serve->topology[0] != '\0';
+
+    if (topology_load(from_file ? serve->topology : NULL, topology, text, text_size) < 0)
+        return -1;
+    if (!from_file || rules_name_instance(&serve->rules))
+        gpu_facts_read(facts);
+    gpu_facts_name(facts, *topology);
+    return topology_plan_make(*topology, &serve->rules, serve->workers, plan, text, text_size);
+}
+
 int cmd_topology(int argc, char **argv)
 {
     static struct serve_options serve;
+    static struct gpu_facts facts;
     struct topology_args args = {0};
     struct topology_plan plan;
     struct topology *topology = NULL;
@@ -186,14 +209,12 @@ int cmd_topology(int argc, char **argv)
     if (rc)
         return rc;
     if (settings_read(&args, &serve, text, sizeof(text)) < 0 ||
-        topology_load(serve.topology[0] ? serve.topology : NULL, &topology, text, sizeof(text)) <
-            0 ||
-        topology_plan_make(topology, &serve.rules, serve.workers, &plan, text, sizeof(text)) < 0) {
+        plan_make(&serve, &topology, &facts, &plan, text, sizeof(text)) < 0) {
         fprintf(stderr, "tesup topology: %s\n", text);
         topology_free(topology);
         return EXIT_FAILURE;
     }
-    rc = show(&args, serve.topology[0] != '\0', topology, &plan);
+    rc = show(&args, &facts, topology, &plan);
     topology_free(topology);
     return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "supervisor/doctor/doctor.h"
+#include "supervisor/topology/gpus.h"
 
 #define PCI_DEVICES   "/sys/bus/pci/devices"
 #define VENDOR_NVIDIA 0x10de
@@ -33,6 +34,20 @@ static bool check_driver(struct doctor *doctor, size_t gpus, bool *open)
                    "%zu GPUs and no driver of theirs is loaded: their memory cannot be used", gpus);
     doctor_remedy(finding, "install NVIDIA's driver, `modprobe nvidia`");
     return false;
+}
+
+/* What a [pair] and a job's CUDA_VISIBLE_DEVICES may name. */
+static void check_instances(struct doctor *doctor)
+{
+    static struct gpu_facts facts;
+
+    gpu_facts_read(&facts);
+    for (unsigned i = 0; i < facts.count; i++) {
+        const struct nvml_gpu *gpu = &facts.gpu[i];
+
+        for (unsigned k = 0; k < gpu->mig_count; k++)
+            doctor_add(doctor, DOCTOR_OK, "MIG instance", "%s of %s", gpu->mig[k], gpu->bus_id);
+    }
 }
 
 /* A dmabuf needs the open kernel modules and ibv_reg_dmabuf_mr(3), which is of Linux 5.12; without
@@ -74,6 +89,9 @@ void doctor_check_gpus(struct doctor *doctor)
         doctor_add(doctor, DOCTOR_OK, "GPU", "none here");
         return;
     }
-    if (check_driver(doctor, gpus, &open) && doctor_exists(doctor, "/sys/class/infiniband"))
+    if (!check_driver(doctor, gpus, &open))
+        return;
+    check_instances(doctor);
+    if (doctor_exists(doctor, "/sys/class/infiniband"))
         check_ways(doctor, open);
 }

@@ -62,12 +62,22 @@ static bool is_uuid(const char *words)
     return strncasecmp(words, "GPU-", 4) == 0;
 }
 
+/* The daemon serves the instances that its pairs name, whatever else there is. */
+static bool is_instance(const char *words)
+{
+    return strncasecmp(words, "MIG-", 4) == 0;
+}
+
 static int gpu_parse(const char *words, const struct topology *topology, struct place *place,
                      char *text, size_t text_size)
 {
     const struct topology_device *gpu;
     char known[256];
 
+    if (is_instance(words)) {
+        *place = (struct place){.kind = PLACE_GPU, .gpu = words, .node = -1};
+        return 0;
+    }
     if (is_uuid(words))
         gpu = gpu_by_uuid(topology, words);
     else if (words[0] != '\0' && strlen(words) < 5 && all_digits(words))
@@ -111,7 +121,7 @@ int place_parse(const char *words, const struct topology *topology, struct place
         return gpu_parse(words + 4, topology, place, text, text_size);
     if (strncmp(words, "numa:", 5) == 0)
         return node_parse(words + 5, topology, place, text, text_size);
-    if (is_uuid(words) || gpu_by_bus_id(topology, words))
+    if (is_uuid(words) || is_instance(words) || gpu_by_bus_id(topology, words))
         return gpu_parse(words, topology, place, text, text_size);
     *place = (struct place){.kind = PLACE_NAME, .name = words, .node = -1};
     if (strncmp(words, "nic:", 4) == 0)
@@ -136,7 +146,8 @@ bool place_matches(const struct place *place, const struct topology_pair *pair)
     case PLACE_NIC:
         return nic_is_named(pair, place->name);
     case PLACE_GPU:
-        return pair->gpu[0] != '\0' && topology_bus_id_equal(pair->gpu, place->gpu);
+        return pair->gpu[0] != '\0' && (strcasecmp(pair->gpu, place->gpu) == 0 ||
+                                        topology_bus_id_equal(pair->gpu, place->gpu));
     case PLACE_NODE:
         break;
     }

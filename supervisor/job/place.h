@@ -3,6 +3,7 @@
  *   mlx5_0+44:00.0   a pair        nic:mlx5_0, mlx5_0              a NIC
  *   numa:1           a NUMA node   gpu:44:00.0, 0000:44:00.0       a GPU by bus id
  *                                  gpu:GPU-89…, GPU-89…            a GPU by UUID, or its beginning
+ *                                  gpu:MIG-1c…, MIG-1c…            a MIG instance by its whole UUID
  *                                  gpu:2                           a GPU by number, in PCI order
  */
 #ifndef TESUP_SUPERVISOR_JOB_PLACE_H
@@ -15,7 +16,7 @@ enum place_kind { PLACE_NAME, PLACE_NIC, PLACE_GPU, PLACE_NODE };
 struct place {
     enum place_kind kind;
     const char *name; /* pair or NIC: in the words that were given */
-    const char *gpu;  /* bus id, of the topology's device */
+    const char *gpu;  /* bus id, of the topology's device, or a MIG instance in the words */
     int node;         /* os_index; -1: does not matter */
 };
 

@@ -21,8 +21,10 @@ static const struct pair_key {
 } pair_keys[] = {
     {"nic", RULE(nic), AT(nic), "a NIC that `tesup topology` shows, such as mlx5_0",
      "the NIC of this worker; other GPUs may still share it"},
-    {"gpu", RULE(gpu), AT(gpu), "a bus id, such as 0000:44:00.0",
-     "the GPU of this worker; its NIC is the nearest one unless nic says otherwise"},
+    {"gpu", RULE(gpu), AT(gpu),
+     "a bus id, such as 0000:44:00.0, or a MIG instance by its whole UUID",
+     "the GPU of this worker; its NIC is the nearest one unless nic says otherwise. A GPU whose "
+     "MIG instances are named has a worker for each of those, and none for itself"},
     {"cpus", RULE(cpus), AT(cpus), "numbers and ranges with commas, such as 3 or 3,5-7",
      "CPUs that this worker may run on, also when others use them"},
     {"node", RULE(node), AT(node), "a NUMA node, such as 0",

@@ -22,6 +22,17 @@ void gpu_facts_read(struct gpu_facts *facts)
     nvml_close(nvml);
 }
 
+void gpu_facts_name(const struct gpu_facts *facts, struct topology *topology)
+{
+    for (unsigned i = 0; i < facts->count; i++) {
+        const struct nvml_gpu *gpu = &facts->gpu[i];
+
+        topology_name_gpu(topology, gpu->bus_id, gpu->uuid);
+        for (unsigned k = 0; k < gpu->mig_count; k++)
+            topology_name_instance(topology, gpu->bus_id, gpu->mig[k]);
+    }
+}
+
 const struct nvml_gpu *gpu_facts_find(const struct gpu_facts *facts, const char *bus_id)
 {
     for (unsigned i = 0; i < facts->count; i++) {

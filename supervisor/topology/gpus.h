@@ -4,6 +4,8 @@
 
 #include "shm/nvml.h"
 
+struct topology;
+
 /* Without NVML, and for the machine of an XML file: nothing, count 0. */
 struct gpu_facts {
     unsigned count;
@@ -13,6 +15,8 @@ struct gpu_facts {
 
 /* Asks this machine's driver; a machine without one has no facts, and that is no error. */
 void gpu_facts_read(struct gpu_facts *facts);
+/* Tells the topology what they are called. */
+void gpu_facts_name(const struct gpu_facts *facts, struct topology *topology);
 /* By bus id; NULL: nothing is known of it. */
 const struct nvml_gpu *gpu_facts_find(const struct gpu_facts *facts, const char *bus_id);
 bool gpu_facts_linked(const struct gpu_facts *facts, const char *one, const char *other);

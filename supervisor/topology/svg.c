@@ -104,7 +104,7 @@ static bool pair_uses(const struct topology_pair *pair, const struct topology_de
     size_t length = strlen(device->name);
 
     if (device->kind == TOPOLOGY_KIND_GPU)
-        return strcmp(pair->gpu, device->bus_id) == 0;
+        return strcmp(pair->gpu_bus_id, device->bus_id) == 0;
     return device->kind == TOPOLOGY_KIND_RDMA && strncmp(pair->nic, device->name, length) == 0 &&
            (pair->nic[length] == '\0' || pair->nic[length] == ':');
 }

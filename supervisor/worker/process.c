@@ -59,6 +59,23 @@ static struct counters_worker_life *worker_life(struct worker_process *worker)
     return &worker->supervisor->counters->worker[worker->index].life;
 }
 
+/* How the worker finds its GPU.  With MIG on any of them CUDA shows a process that asks for none by
+ * name one instance only, so whole GPUs go by their UUIDs there. */
+static const char *gpu_words(const struct worker_process *worker)
+{
+    const struct topology_device *device;
+    size_t count = topology_devices(worker->supervisor->topology, &device);
+    const char *words = worker->pair->gpu;
+    bool mig = false;
+
+    for (size_t i = 0; i < count; i++) {
+        mig = mig || device[i].instance_count > 0;
+        if (device[i].uuid[0] != '\0' && topology_bus_id_equal(device[i].bus_id, worker->pair->gpu))
+            words = device[i].uuid;
+    }
+    return mig ? words : worker->pair->gpu;
+}
+
 /* The first message: everything a worker must know. */
 static void worker_config_send(struct worker_process *worker)
 {
@@ -84,7 +101,7 @@ static void worker_config_send(struct worker_process *worker)
     config->notify_oob = options->notify_oob_fallback;
     config->rdma = options->rdma;
     snprintf(config->device, sizeof(config->device), "%s", worker->pair->nic);
-    snprintf(config->gpu, sizeof(config->gpu), "%s", worker->pair->gpu);
+    snprintf(config->gpu, sizeof(config->gpu), "%s", gpu_words(worker));
     snprintf(config->name, sizeof(config->name), "%s", worker->pair->name);
     snprintf(config->address, sizeof(config->address), "%s", supervisor->address);
     snprintf(config->local_socket, sizeof(config->local_socket), "%s", supervisor->paths.socket);

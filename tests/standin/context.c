@@ -59,6 +59,8 @@ enum cuda_result cuDevicePrimaryCtxRetain(struct cuda_context **out, cuda_device
     context = &contexts[device];
     if (standin_device_lost(&standin_devices[device]) != CUDA_OK)
         return standin_leave(standin_device_lost(&standin_devices[device]));
+    if (context->retained == 0)
+        standin_start_pause();
     if (context->retained++ == 0) {
         context->device = device;
         context->dead = CUDA_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/standin/cuda.h"
@@ -103,6 +104,16 @@ enum cuda_result standin_leave(enum cuda_result result)
     return result;
 }
 
+void standin_start_pause(void)
+{
+    long ms = strtol(standin_env("STANDIN_CUDA_START_MS", "0"), NULL, 10);
+    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    standin_unlock();
+    nanosleep(&pause, NULL);
+    standin_lock();
+}
+
 enum cuda_result cuInit(unsigned int flags)
 {
     STANDIN_ENTER("cuInit");
@@ -110,6 +121,8 @@ enum cuda_result cuInit(unsigned int flags)
         standin_die("cuInit: flags %u, 0 is the only value", flags);
     if (standin_device_count == 0)
         return standin_leave(CUDA_NO_DEVICE);
+    if (!initialised)
+        standin_start_pause();
     initialised = true;
     return standin_leave(CUDA_OK);
 }

@@ -51,6 +51,8 @@ void standin_unlock(void);
 /* Everybody waits for everything: with the lock, until somebody tells. */
 void standin_wait(void);
 void standin_tell(void);
+/* What starts takes STANDIN_CUDA_START_MS; other threads may call the driver meanwhile. */
+void standin_start_pause(void);
 /* At the start of each call: takes the lock unless the call has to fail at once. */
 enum cuda_result standin_enter(const char *call);
 enum cuda_result standin_leave(enum cuda_result result);

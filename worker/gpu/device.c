@@ -91,31 +91,53 @@ int gpu_explain(struct gpu_device *device, const char *call, enum cuda_result re
 
 /* ---- devices ---- */
 
-static bool device_is_named(const struct gpu *gpu, cuda_device device, const char *name,
-                            const uint8_t uuid[16])
+#define UUID_TEXT 37
+
+/* As nvidia-smi writes it behind GPU-, or MIG- for an instance. */
+static void uuid_print(const uint8_t uuid[16], char text[UUID_TEXT])
 {
     static const uint8_t gaps[] = {4, 6, 8, 10};
-    char text[64] = "", bus_id[16] = "";
     size_t at = 0, gap = 0;
 
-    /* As nvidia-smi writes it: GPU-, or MIG- for an instance. */
     for (size_t i = 0; i < 16; i++) {
         if (gap < sizeof(gaps) && i == gaps[gap]) {
             text[at++] = '-';
             gap++;
         }
-        at += (size_t)snprintf(text + at, sizeof(text) - at, "%02x", uuid[i]);
+        at += (size_t)snprintf(text + at, UUID_TEXT - at, "%02x", uuid[i]);
     }
-    if (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0)
+}
+
+/* CUDA knows such a name, too; a bus id it does not. */
+static bool gpu_is_by_uuid(const char *name)
+{
+    return strncmp(name, "MIG-", 4) == 0 || strncmp(name, "GPU-", 4) == 0;
+}
+
+static bool device_is_named(const struct cuda_driver *driver, cuda_device device, const char *name,
+                            const uint8_t uuid[16])
+{
+    char text[UUID_TEXT], bus_id[16] = "";
+
+    uuid_print(uuid, text);
+    if (gpu_is_by_uuid(name))
         return strcasecmp(name + 4, text) == 0;
-    if (gpu->driver.cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), device) != CUDA_OK)
+    if (driver->cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), device) != CUDA_OK)
         return false;
     /* "0000:44:00.0", with or without the domain */
     return strcasecmp(name, bus_id) == 0 ||
            (strlen(bus_id) > 5 && strcasecmp(name, bus_id + 5) == 0);
 }
 
-bool gpu_device_number(const struct cuda_driver *driver, const struct cuda_uuid *uuid,
+bool gpu_device_is_served(const struct cuda_driver *driver, const struct worker *worker,
+                          cuda_device device, const uint8_t uuid[16])
+{
+    const char *name = worker->config.gpu;
+
+    return name[0] == '\0' || device_is_named(driver, device, name, uuid);
+}
+
+bool gpu_device_number(const struct cuda_driver *driver, const uint8_t uuid[16],
                        cuda_device *number)
 {
     struct cuda_uuid own;
@@ -126,7 +148,7 @@ bool gpu_device_number(const struct cuda_driver *driver, const struct cuda_uuid 
     for (int i = 0; i < count; i++)
         if (driver->cuDeviceGet(number, i) == CUDA_OK &&
             driver->cuDeviceGetUuid(&own, *number) == CUDA_OK &&
-            memcmp(own.bytes, uuid->bytes, sizeof(own.bytes)) == 0)
+            memcmp(own.bytes, uuid, sizeof(own.bytes)) == 0)
             return true;
     return false;
 }
@@ -134,18 +156,25 @@ bool gpu_device_number(const struct cuda_driver *driver, const struct cuda_uuid 
 static int device_find(struct gpu *gpu, const uint8_t uuid[16], cuda_device *number, char *text,
                        size_t text_size)
 {
-    struct cuda_uuid wanted;
+    const char *served = gpu->worker->config.gpu;
+    char own[UUID_TEXT];
     int count = 0;
 
-    memcpy(wanted.bytes, uuid, sizeof(wanted.bytes));
-    if (gpu_device_number(&gpu->driver, &wanted, number))
+    if (gpu_device_number(&gpu->driver, uuid, number))
         return TS_OK;
     *number = -1;
+    uuid_print(uuid, own);
     (void)gpu->driver.cuDeviceGetCount(&count);
-    snprintf(text, text_size,
-             "worker %s sees %d GPUs, and the memory's is not among them (another MIG instance, or "
-             "devices hidden from the daemon)",
-             gpu->worker->config.name, count);
+    if (gpu_is_by_uuid(served))
+        snprintf(text, text_size,
+                 "worker %s serves %s, not the memory's: attach with the pair gpu:MIG-%s, or "
+                 "gpu:GPU-%s for a whole GPU",
+                 gpu->worker->config.name, served, own, own);
+    else
+        snprintf(text, text_size,
+                 "worker %s sees %d GPUs, and the memory's is not among them (devices hidden from "
+                 "the daemon, or a MIG instance: attach with the pair gpu:MIG-%s)",
+                 gpu->worker->config.name, count, own);
     return TS_ERR_UNSUPPORTED;
 }
 
@@ -234,31 +263,49 @@ enum cuda_result gpu_device_enter(struct gpu_device *device)
     return result;
 }
 
+static struct gpu_device *device_opened(const struct gpu *gpu, const uint8_t uuid[16])
+{
+    list_each (node, following, &gpu->devices) {
+        struct gpu_device *device = list_entry(node, struct gpu_device, link);
+
+        if (memcmp(device->uuid, uuid, sizeof(device->uuid)) == 0)
+            return device;
+    }
+    return NULL;
+}
+
+bool gpu_device_is_new(const struct worker *worker, const uint8_t uuid[16], bool served)
+{
+    const struct gpu *gpu = worker->gpu;
+    cuda_device number;
+
+    if (gpu == NULL)
+        return true;
+    return !gpu->lost && device_opened(gpu, uuid) == NULL &&
+           gpu_device_number(&gpu->driver, uuid, &number) &&
+           (!served || gpu_device_is_served(&gpu->driver, worker, number, uuid));
+}
+
 int gpu_device_reach(struct gpu *gpu, const uint8_t uuid[16], bool served,
                      struct gpu_device **device, char *text, size_t text_size)
 {
     const struct proto_worker_config *config = &gpu->worker->config;
-    cuda_device number = -1;
+    cuda_device number;
     int rc;
 
     if (gpu->lost) {
         snprintf(text, text_size, "the worker's GPU is lost: it starts anew");
         return TS_ERR_GONE;
     }
-    list_each (node, following, &gpu->devices) {
-        *device = list_entry(node, struct gpu_device, link);
-        if (memcmp((*device)->uuid, uuid, sizeof((*device)->uuid)) == 0)
-            number = (*device)->device;
-        if (number >= 0)
-            break;
-    }
-    if (number < 0) {
+    *device = device_opened(gpu, uuid);
+    if (*device != NULL) {
+        number = (*device)->device;
+    } else {
         rc = device_find(gpu, uuid, &number, text, text_size);
         if (rc != TS_OK)
             return rc;
-        *device = NULL;
     }
-    if (served && config->gpu[0] != '\0' && !device_is_named(gpu, number, config->gpu, uuid)) {
+    if (served && !gpu_device_is_served(&gpu->driver, gpu->worker, number, uuid)) {
         char bus_id[16] = "?";
 
         gpu->driver.cuDeviceGetPCIBusId(bus_id, sizeof(bus_id), number);
@@ -293,10 +340,11 @@ bool gpu_flush(struct gpu *gpu)
 
 /* ---- the driver ---- */
 
-/* A process sees one MIG instance only, the one that it names; of other devices all. */
+/* A process sees one MIG instance only, the one that it names, or the first; where there are none
+ * it sees all devices. */
 void gpu_choose_devices(const struct worker *worker)
 {
-    if (strncmp(worker->config.gpu, "MIG-", 4) == 0)
+    if (gpu_is_by_uuid(worker->config.gpu))
         setenv("CUDA_VISIBLE_DEVICES", worker->config.gpu, 1);
     else
         unsetenv("CUDA_VISIBLE_DEVICES");

@@ -1,8 +1,9 @@
 /* The worker's side of CUDA: the driver, and the GPUs whose memory it reaches.
  *
  * The driver is loaded, and a device's primary context made current, when the first GPU region
- * comes: a worker without one has no CUDA.  All calls are made by the loop's thread, and none waits
- * for the GPU: copies are asked for and looked at again (gpu_poll), as completions of a NIC are.
+ * comes (gpu/start.h): a worker without one has no CUDA.  All other calls are made by the loop's
+ * thread, and none waits for the GPU: copies are asked for and looked at again (gpu_poll), as
+ * completions of a NIC are.
  *
  * A worker serves jobs with memory on its pair's GPU.  Others it opens only to reach memory that a
  * peer worker of this host exports.
@@ -76,9 +77,14 @@ void gpu_close(struct worker *worker);
 /* Before CUDA is loaded: which devices it shall show this process. */
 void gpu_choose_devices(const struct worker *worker);
 /* The number of the device with that UUID; false: this process does not see it. */
-bool gpu_device_number(const struct cuda_driver *driver, const struct cuda_uuid *uuid,
+bool gpu_device_number(const struct cuda_driver *driver, const uint8_t uuid[16],
                        cuda_device *number);
-/* The device of that UUID; `served`: only if it is the pair's, or the pair has none. TS_OK, or an
+/* Is it the pair's GPU, or has the pair none? */
+bool gpu_device_is_served(const struct cuda_driver *driver, const struct worker *worker,
+                          cuda_device device, const uint8_t uuid[16]);
+/* Would gpu_device_reach take long?  It would make the device's context, or start CUDA itself. */
+bool gpu_device_is_new(const struct worker *worker, const uint8_t uuid[16], bool served);
+/* The device of that UUID; `served`: only if gpu_device_is_served. TS_OK, or an
  * error with text. */
 int gpu_device_reach(struct gpu *gpu, const uint8_t uuid[16], bool served,
                      struct gpu_device **device, char *text, size_t text_size);

@@ -8,29 +8,36 @@
 #include <unistd.h>
 
 #include "shm/err.h"
+#include "shm/nvml.h"
 #include "worker/gpu/device.h"
 #include "worker/worker.h"
 
 /* A message that waits. */
 struct deferred {
     struct list link;
+    struct gpu_claim claim;
     struct wire_message message;
 };
 
+/* One GPU after the other. */
 struct gpu_start {
     struct worker *worker;
-    pthread_t thread;
     struct source source; /* rings when the thread is done */
-    gpu_resume *resume;
-    struct list waiting; /* struct deferred */
-    /* the thread's */
-    struct cuda_uuid uuid;
+    struct list waiting;  /* struct deferred, first come first */
+    uint8_t uuid[16];     /* the GPU that is being started */
+    bool resuming;        /* it is there: who waited for it is being looked at */
+    /* the thread's while it runs */
+    pthread_t thread;
+    bool first;  /* of this process: CUDA itself is started, too */
+    bool served; /* its memory is a job's, else a peer's */
     struct cuda_driver driver;
+    struct nvml *nvml;
     bool retained;
     cuda_device device;
 };
 
-/* Errors are left to the loop, which asks the same again and has somebody to tell. */
+/* Errors are left to the loop, which asks the same again and has somebody to tell.  So it does with
+ * what goes well: the second time takes no time. */
 static void *start_thread(void *argument)
 {
     struct gpu_start *start = argument;
@@ -40,10 +47,32 @@ static void *start_thread(void *argument)
     char text[PROTO_TEXT_MAX];
 
     if (cuda_driver_load(driver, CUDA_LOAD, text, sizeof(text)) == TS_OK &&
-        driver->cuInit(0) == CUDA_OK && gpu_device_number(driver, &start->uuid, &start->device))
+        driver->cuInit(0) == CUDA_OK && gpu_device_number(driver, start->uuid, &start->device) &&
+        (!start->served || gpu_device_is_served(driver, start->worker, start->device, start->uuid)))
         start->retained = driver->cuDevicePrimaryCtxRetain(&context, start->device) == CUDA_OK;
+    if (start->first && start->retained)
+        start->nvml = nvml_open(text, sizeof(text));
     (void)!write(start->source.fd, &one, sizeof(one));
     return NULL;
+}
+
+/* For the GPU that the first message waits for.  Signals are the loop's. */
+static int start_spawn(struct gpu_start *start)
+{
+    const struct deferred *deferred = list_entry(start->waiting.next, struct deferred, link);
+    sigset_t all, before;
+    int rc;
+
+    memcpy(start->uuid, deferred->message.body.region_gpu.gpu.uuid, sizeof(start->uuid));
+    start->served = deferred->claim.served;
+    start->first = start->worker->gpu == NULL;
+    if (start->first)
+        gpu_choose_devices(start->worker);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&start->thread, NULL, start_thread, start);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc == 0 ? 0 : -1;
 }
 
 static void deferred_free(struct deferred *deferred)
@@ -54,70 +83,87 @@ static void deferred_free(struct deferred *deferred)
 }
 
 /* What the thread has is given back: by now the loop has its own, if it could. */
+static void start_give_back(struct gpu_start *start)
+{
+    if (start->retained)
+        start->driver.cuDevicePrimaryCtxRelease(start->device);
+    start->retained = false;
+    nvml_close(start->nvml);
+    start->nvml = NULL;
+}
+
 static void start_free(struct gpu_start *start)
 {
     while (!list_empty(&start->waiting))
         deferred_free(list_entry(start->waiting.next, struct deferred, link));
-    if (start->retained)
-        start->driver.cuDevicePrimaryCtxRelease(start->device);
     reactor_watch(&start->worker->reactor, &start->source, 0);
     close(start->source.fd);
+    start->worker->gpu_start = NULL;
     free(start);
+}
+
+static bool deferred_is_for(const struct deferred *deferred, const uint8_t uuid[16])
+{
+    return memcmp(deferred->message.body.region_gpu.gpu.uuid, uuid, 16) == 0;
+}
+
+static struct deferred *start_next(struct gpu_start *start)
+{
+    list_each (node, following, &start->waiting) {
+        struct deferred *deferred = list_entry(node, struct deferred, link);
+
+        if (deferred_is_for(deferred, start->uuid))
+            return deferred;
+    }
+    return NULL;
+}
+
+/* In the order of their arrival. One that is resumed may drop others. */
+static void start_resume(struct gpu_start *start)
+{
+    struct deferred *deferred;
+
+    start->resuming = true;
+    while ((deferred = start_next(start)) != NULL) {
+        list_remove(&deferred->link);
+        deferred->claim.resume(deferred->claim.owner, &deferred->message);
+        deferred_free(deferred);
+    }
+    start->resuming = false;
+    start_give_back(start);
 }
 
 static void start_on_done(struct source *source, uint32_t events)
 {
     struct gpu_start *start = list_entry(source, struct gpu_start, source);
-    struct worker *worker = start->worker;
+    uint64_t count;
 
     (void)events;
+    (void)!read(source->fd, &count, sizeof(count));
     pthread_join(start->thread, NULL);
-    worker->gpu_started = true;
-    while (!list_empty(&start->waiting)) {
-        struct deferred *deferred = list_entry(start->waiting.next, struct deferred, link);
-
-        start->resume(worker, &deferred->message);
-        deferred_free(deferred);
-    }
-    worker->gpu_started = false;
-    worker->gpu_start = NULL;
-    start_free(start);
+    do {
+        start_resume(start);
+    } while (!list_empty(&start->waiting) && start_spawn(start) < 0);
+    if (list_empty(&start->waiting))
+        start_free(start);
 }
 
-/* Signals are the loop's. */
-static int start_spawn(struct gpu_start *start)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&start->thread, NULL, start_thread, start);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc == 0 ? 0 : -1;
-}
-
-static struct gpu_start *start_open(struct worker *worker, const struct proto_gpu *gpu,
-                                    gpu_resume *resume)
+static struct gpu_start *start_open(struct worker *worker)
 {
     struct gpu_start *start = calloc(1, sizeof(*start));
 
     if (start == NULL)
         return NULL;
     start->worker = worker;
-    start->resume = resume;
     list_init(&start->waiting);
-    memcpy(start->uuid.bytes, gpu->uuid, sizeof(start->uuid.bytes));
     start->source =
         (struct source){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = start_on_done};
     if (start->source.fd < 0)
         goto err_free;
     if (reactor_watch(&worker->reactor, &start->source, EPOLLIN) < 0)
         goto err_close;
-    gpu_choose_devices(worker);
-    if (start_spawn(start) == 0)
-        return start;
-    reactor_watch(&worker->reactor, &start->source, 0);
+    return start;
+
 err_close:
     close(start->source.fd);
 err_free:
@@ -125,27 +171,85 @@ err_free:
     return NULL;
 }
 
-bool gpu_start_defer(struct worker *worker, struct wire_message *message, gpu_resume *resume)
+/* The message stays the caller's if there is no memory. */
+static struct deferred *deferred_new(struct wire_message *message, const struct gpu_claim *claim)
 {
-    struct deferred *deferred;
+    struct deferred *deferred = malloc(sizeof(*deferred));
 
-    /* What an earlier process had must be there before the jobs' requests are looked at. */
-    if (worker->gpu != NULL || worker->gpu_started || message->header.id <= PROTO_REPLAY_ID_MAX)
-        return false;
-    deferred = malloc(sizeof(*deferred));
     if (deferred == NULL)
-        return false;
-    if (worker->gpu_start == NULL)
-        worker->gpu_start = start_open(worker, &message->body.region_gpu.gpu, resume);
-    if (worker->gpu_start == NULL) {
-        free(deferred);
-        return false;
-    }
+        return NULL;
+    list_init(&deferred->link);
+    deferred->claim = *claim;
     deferred->message = *message;
     for (int i = 0; i < message->fd_count; i++)
         (void)wire_message_take(message, i);
-    list_append(&worker->gpu_start->waiting, &deferred->link);
-    return true;
+    return deferred;
+}
+
+/* The message goes back to whom it came from. */
+static void deferred_undo(struct deferred *deferred, struct wire_message *message)
+{
+    *message = deferred->message;
+    list_remove(&deferred->link);
+    free(deferred);
+}
+
+bool gpu_start_defer(struct worker *worker, struct wire_message *message,
+                     const struct gpu_claim *claim)
+{
+    const uint8_t *uuid = message->body.region_gpu.gpu.uuid;
+    struct gpu_start *start = worker->gpu_start;
+    bool spawn = start == NULL;
+    struct deferred *deferred;
+
+    if (start != NULL && start->resuming && memcmp(start->uuid, uuid, 16) == 0)
+        return false;
+    if (!gpu_device_is_new(worker, uuid, claim->served))
+        return false;
+    deferred = deferred_new(message, claim);
+    if (deferred == NULL)
+        return false;
+    if (spawn)
+        start = start_open(worker);
+    if (start == NULL) {
+        deferred_undo(deferred, message);
+        return false;
+    }
+    worker->gpu_start = start;
+    list_append(&start->waiting, &deferred->link);
+    if (!spawn || start_spawn(start) == 0)
+        return true;
+    deferred_undo(deferred, message);
+    start_free(start);
+    return false;
+}
+
+bool gpu_start_drop(struct worker *worker, const void *owner, uint32_t handle)
+{
+    bool dropped = false;
+
+    if (worker->gpu_start == NULL)
+        return false;
+    list_each (node, following, &worker->gpu_start->waiting) {
+        struct deferred *deferred = list_entry(node, struct deferred, link);
+
+        if (deferred->claim.owner != owner || (handle != 0 && deferred->claim.handle != handle))
+            continue;
+        deferred_free(deferred);
+        dropped = true;
+    }
+    return dropped;
+}
+
+bool gpu_start_waits(const struct worker *worker, const void *owner)
+{
+    if (worker->gpu_start == NULL)
+        return false;
+    list_each (node, following, &worker->gpu_start->waiting) {
+        if (list_entry(node, struct deferred, link)->claim.owner == owner)
+            return true;
+    }
+    return false;
 }
 
 void gpu_start_close(struct worker *worker)
@@ -155,6 +259,6 @@ void gpu_start_close(struct worker *worker)
     if (start == NULL)
         return;
     pthread_join(start->thread, NULL);
-    worker->gpu_start = NULL;
+    start_give_back(start);
     start_free(start);
 }

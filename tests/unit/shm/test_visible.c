@@ -95,7 +95,9 @@ static void list_renumbers(void **state)
                     "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", NULL},
                    {"GPU-89,1", 1, "0000:84:00.0", NULL},
                    {"MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0", 0,
-                    "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", NULL});
+                    "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", NULL},
+                   {"MIG-1c2d3e4f-0000-1111-2222-333344445555", 0,
+                    "MIG-1c2d3e4f-0000-1111-2222-333344445555", NULL});
 }
 
 /* CUDA ends the list at the first entry that is no GPU. */
@@ -106,8 +108,7 @@ static void list_ends_where_cuda_ends_it(void **state)
                    {"1,-1,2", 0, "0000:84:00.0", NULL}, {"1,-1,2", 1, NULL, "has 1 GPUs"},
                    {"1,-1,2", 2, NULL, "has 1 GPUs"}, {"7", 0, NULL, "sees 4 GPUs"},
                    {"none", 0, NULL, "name the GPU by bus id"}, {"1x", 0, NULL, "1x is no GPU"},
-                   {"99999999999999999999", 0, NULL, "is no GPU"},
-                   {"MIG-1c2d3e4f-0000-1111-2222-333344445555", 0, NULL, "name the GPU by bus id"});
+                   {"99999999999999999999", 0, NULL, "is no GPU"});
 }
 
 static void without_the_driver_the_number_stays(void **state)

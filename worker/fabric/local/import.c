@@ -3,10 +3,12 @@
 #include "worker/endpoint.h"
 #include "worker/fabric/local/local.h"
 #include "worker/gpu/mapping.h"
+#include "worker/gpu/start.h"
 
 struct local_import {
     struct import import;
     struct memory memory;
+    struct local_link *starting; /* the owner's answer waits for its GPU; NULL: it does not */
 };
 
 static struct local_import *import_of(struct import *import)
@@ -32,8 +34,12 @@ static void import_on_refused(struct link *link, struct transfer *transfer, int 
 
 static void import_on_release(struct import *import)
 {
+    const struct local_link *starting = import_of(import)->starting;
+
     if (import->ready)
         memory_release(&import_of(import)->memory);
+    if (starting != NULL)
+        gpu_start_drop(starting->link.endpoint->worker, import, 0);
 }
 
 const struct import_ops local_import_ops = {.size = sizeof(struct local_import),
@@ -94,6 +100,30 @@ static int import_map(struct local_import *import, struct worker *worker,
     return TS_ERR_PROTOCOL;
 }
 
+static void import_resume(void *owner, struct wire_message *message)
+{
+    struct local_import *import = owner;
+    struct local_link *local = import->starting;
+
+    import->starting = NULL;
+    if (local_on_exported(local, message) != TS_OK)
+        link_on_lost(&local->link, TS_ERR_PROTOCOL, "the peer broke the local protocol");
+}
+
+/* A GPU that nobody here has asked for yet takes its time. */
+static bool import_defer(struct local_import *import, struct local_link *local,
+                         struct wire_message *message)
+{
+    const struct gpu_claim claim = {
+        .owner = import, .handle = import->import.handle, .resume = import_resume};
+
+    if (message->header.type != WIRE_REGION_ADD_GPU ||
+        !gpu_start_defer(local->link.endpoint->worker, message, &claim))
+        return false;
+    import->starting = local;
+    return true;
+}
+
 int local_on_exported(struct local_link *local, struct wire_message *message)
 {
     const struct proto_region *region = &message->body.region;
@@ -104,8 +134,10 @@ int local_on_exported(struct local_link *local, struct wire_message *message)
 
     if (rc != TS_OK || import == NULL)
         return rc;
-    if (import->ready)
+    if (import->ready || import_of(import)->starting != NULL)
         return TS_ERR_PROTOCOL;
+    if (import_defer(import_of(import), local, message))
+        return TS_OK;
     rc = import_map(import_of(import), worker, message, text, sizeof(text));
     if (rc == TS_ERR_PROTOCOL)
         return rc;

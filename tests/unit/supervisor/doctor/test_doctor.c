@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "supervisor/doctor/doctor.h"
+#include "tests/harness/standin.h"
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1"
 
@@ -256,6 +257,14 @@ static void test_gpu_without_a_way(void **state)
     expect(DOCTOR_OK, "GPU to NIC", "nvidia-peermem", "");
 }
 
+static void test_mig_instances(void **state)
+{
+    (void)state;
+    setenv("STANDIN_CUDA_DEVICES", "0000:17:00.0,0000:44:00.0/mig0,0000:44:00.0/mig1", 1);
+    expect(DOCTOR_OK, "MIG instance", " of 0000:44:00.0", "");
+    setenv("STANDIN_CUDA_DEVICES", "none", 1);
+}
+
 static void test_old_kernel(void **state)
 {
     (void)state;
@@ -283,7 +292,7 @@ static void test_many(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_nothing_is_wrong),
@@ -304,10 +313,14 @@ int main(void)
         TEST(test_small_mtu),
         TEST(test_gpu_without_a_driver),
         TEST(test_gpu_without_a_way),
+        TEST(test_mig_instances),
         TEST(test_old_kernel),
         TEST(test_no_devices),
         TEST(test_many),
     };
 
+    (void)argc;
+    standin_use(argv);
+    setenv("STANDIN_CUDA_DEVICES", "none", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
