@@ -130,12 +130,12 @@ typedef unsigned long long cuda_memory;
       10020, (struct cuda_allocation *, cuda_memory))                                              \
     X(OPTIONAL, cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites", 11030,                   \
       (enum cuda_flush_target, enum cuda_flush_scope))                                             \
-    X(NEEDED, cuModuleLoadData, "cuModuleLoadData", 2000,                                          \
+    X(OPTIONAL, cuModuleLoadData, "cuModuleLoadData", 2000,                                        \
       (struct cuda_module **, const void *image))                                                  \
-    X(NEEDED, cuModuleUnload, "cuModuleUnload", 2000, (struct cuda_module *))                      \
-    X(NEEDED, cuModuleGetFunction, "cuModuleGetFunction", 2000,                                    \
+    X(OPTIONAL, cuModuleUnload, "cuModuleUnload", 2000, (struct cuda_module *))                    \
+    X(OPTIONAL, cuModuleGetFunction, "cuModuleGetFunction", 2000,                                  \
       (struct cuda_function **, struct cuda_module *, const char *name))                           \
-    X(NEEDED, cuLaunchKernel, "cuLaunchKernel", 4000,                                              \
+    X(OPTIONAL, cuLaunchKernel, "cuLaunchKernel", 4000,                                            \
       (struct cuda_function *, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,      \
        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,      \
        struct cuda_stream *, void **arguments, void **extra))

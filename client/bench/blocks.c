@@ -1,7 +1,6 @@
 #include "client/bench/blocks.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -39,21 +38,14 @@ static int device_create(struct blocks *blocks, struct party *party, uint32_t ac
 {
     int code;
 
-    blocks->bytes = malloc(blocks->length);
-    if (blocks->bytes == NULL)
-        return party_fail(party, "out of memory");
     if (gpu_create(party, gpu, blocks->length, &blocks->gpu))
-        goto err_free;
+        return -1;
     code = tesup_mem_register_gpu(party->session, (void *)(uintptr_t)blocks->gpu, blocks->length,
                                   access, &blocks->region);
     if (code == TESUP_OK)
         return 0;
-    party_fail_code(party, code, "cannot register GPU memory");
     gpu_destroy();
-err_free:
-    free(blocks->bytes);
-    blocks->bytes = NULL;
-    return -1;
+    return party_fail_code(party, code, "cannot register GPU memory");
 }
 
 int blocks_create(struct blocks *blocks, struct party *party, const struct message_case *shape,
@@ -86,7 +78,6 @@ int blocks_destroy(struct blocks *blocks, struct party *party)
         code = tesup_mem_unregister(party->session, blocks->region);
         if (code == TESUP_OK)
             gpu_destroy();
-        free(blocks->bytes);
     } else {
         code = tesup_mem_free(party->session, blocks->region);
     }
@@ -100,32 +91,68 @@ uint64_t blocks_offset(const struct blocks *blocks, uint32_t slot, uint32_t bloc
     return ((uint64_t)slot * blocks->batch + block) * blocks->block_bytes;
 }
 
+/* The same block as `blocks` has it on the GPU. */
+static struct kernel_block device_block(const struct blocks *blocks, uint64_t first_iteration,
+                                        uint32_t slot, uint32_t block)
+{
+    return (struct kernel_block){
+        .at = blocks->gpu + blocks_offset(blocks, slot, block),
+        .length = blocks->block_bytes,
+        .start = pattern_start(first_iteration + slot, block),
+    };
+}
+
 void blocks_clear(const struct blocks *blocks)
 {
-    memset(blocks->bytes, 0, blocks->length);
     if (blocks->gpu != 0)
-        gpu_store(blocks->gpu, blocks->bytes, blocks->length);
+        gpu_clear(blocks->gpu, blocks->length);
+    else
+        memset(blocks->bytes, 0, blocks->length);
+}
+
+static void block_fill(const struct blocks *blocks, uint64_t first_iteration, uint32_t slot,
+                       uint32_t block)
+{
+    struct kernel_block there;
+
+    if (blocks->gpu == 0) {
+        pattern_fill(blocks->bytes + blocks_offset(blocks, slot, block), blocks->block_bytes,
+                     first_iteration + slot, block);
+        return;
+    }
+    there = device_block(blocks, first_iteration, slot, block);
+    gpu_fill(&there);
 }
 
 void blocks_fill(const struct blocks *blocks, uint64_t first_iteration, uint32_t slots)
 {
     for (uint32_t slot = 0; slot < slots; slot++)
         for (uint32_t block = 0; block < blocks->batch; block++)
-            pattern_fill(blocks->bytes + blocks_offset(blocks, slot, block), blocks->block_bytes,
-                         first_iteration + slot, block);
-    if (blocks->gpu != 0)
-        gpu_store(blocks->gpu, blocks->bytes, blocks_offset(blocks, slots, 0));
+            block_fill(blocks, first_iteration, slot, block);
 }
 
-bool blocks_check(const struct blocks *blocks, uint64_t first_iteration, uint32_t slots,
+static bool block_check(struct blocks *blocks, uint64_t first_iteration, uint32_t slot,
+                        uint32_t block, struct pattern_fault *fault)
+{
+    struct kernel_block there;
+
+    if (blocks->gpu == 0)
+        return pattern_check(blocks->bytes + blocks_offset(blocks, slot, block),
+                             blocks->block_bytes, first_iteration + slot, block, fault);
+    there = device_block(blocks, first_iteration, slot, block);
+    *fault = (struct pattern_fault){.iteration = first_iteration + slot, .block = block};
+    if (!gpu_check(&there, fault))
+        return false;
+    blocks->verified_on_gpu++;
+    return true;
+}
+
+bool blocks_check(struct blocks *blocks, uint64_t first_iteration, uint32_t slots,
                   struct pattern_fault *fault)
 {
-    if (blocks->gpu != 0)
-        gpu_fetch(blocks->bytes, blocks->gpu, blocks_offset(blocks, slots, 0));
     for (uint32_t slot = 0; slot < slots; slot++)
         for (uint32_t block = 0; block < blocks->batch; block++)
-            if (!pattern_check(blocks->bytes + blocks_offset(blocks, slot, block),
-                               blocks->block_bytes, first_iteration + slot, block, fault))
+            if (!block_check(blocks, first_iteration, slot, block, fault))
                 return false;
     return true;
 }
@@ -137,7 +164,8 @@ void blocks_corrupt(const struct blocks *blocks, uint64_t first_iteration, uint3
         offset >= blocks->block_bytes)
         return;
     offset += blocks_offset(blocks, (uint32_t)(iteration - first_iteration), 0);
-    blocks->bytes[offset] ^= 1;
     if (blocks->gpu != 0)
-        gpu_store(blocks->gpu + offset, blocks->bytes + offset, 1);
+        gpu_flip(blocks->gpu + offset);
+    else
+        blocks->bytes[offset] ^= 1;
 }

@@ -1,5 +1,6 @@
 #include "client/bench/case.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/bench/blocks.h"
@@ -53,13 +54,18 @@ static int case_announce(struct case_run *run, tesup_region_t *region)
 /* Sets the error and returns 1: a row that is not verified. */
 static int fault_fail(struct case_run *run, const struct pattern_fault *fault, const char *where)
 {
+    char counted[64] = "";
+
+    if (fault->wrong != 0)
+        snprintf(counted, sizeof(counted), " on its GPU, %llu wrong in the block",
+                 (unsigned long long)fault->wrong);
     party_fail(run->party,
                "wrong byte: %s of %llu bytes, iteration %llu, block %u, offset %llu: "
-               "0x%02x instead of 0x%02x (found by the %s)",
+               "0x%02x instead of 0x%02x (found by the %s%s)",
                options_op_name((enum bench_op)run->shape.op),
                (unsigned long long)run->shape.block_bytes, (unsigned long long)fault->iteration,
                fault->block, (unsigned long long)fault->offset, fault->found, fault->expected,
-               where);
+               where, counted);
     return 1;
 }
 
@@ -152,6 +158,8 @@ static int case_execute(struct case_run *run, case_progress_fn *progress, void *
     uint64_t bytes = run->shape.block_bytes * run->shape.batch * run->timed;
     result_summarise(result, run->times_ns, run->timed, bytes, run->busy_ns);
     result->verified = failed == 0;
+    /* Who received the blocks checked them: the other number is 0. */
+    result->verified_on_gpu = round->verified_on_gpu + run->blocks.verified_on_gpu;
     return failed ? failed : blocks_destroy(&run->blocks, run->party);
 }
 

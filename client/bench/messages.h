@@ -21,7 +21,7 @@
 #include "client/bench/pattern.h"
 
 /* Both hosts must agree; a foreign byte order shows as an unknown magic. */
-#define MESSAGE_MAGIC    UINT32_C(0x31424254) /* "TBB1" */
+#define MESSAGE_MAGIC    UINT32_C(0x32424254) /* "TBB2" */
 #define MESSAGE_NAME     "tesup-bench"
 #define MESSAGE_TEXT_MAX 640u
 #define MESSAGE_SIZE_MAX 16384u
@@ -91,6 +91,7 @@ struct message_report {
     uint32_t iterations;      /* how many received_ns follow */
     uint32_t verified;        /* 0: fault says where */
     struct pattern_fault fault;
+    uint64_t verified_on_gpu; /* blocks of the case so far */
     uint64_t
         received_ns[]; /* target's CLOCK_MONOTONIC when it held the last notification of each */
 };

@@ -70,7 +70,9 @@ static const struct argp_option option_table[] = {
     {"notify", KEY_NOTIFY, "KIND", 0,
      "notification bound to each block: none, native or oob (default: native)", 0},
     {"memory", KEY_MEMORY, "KIND", 0,
-     "shared or private memory of both jobs, or memory of a gpu (default: shared)", 0},
+     "shared or private memory of both jobs, or memory of a gpu, filled and checked there by "
+     "kernels (default: shared)",
+     0},
     {"gpu", KEY_GPU, "N", 0, "which GPU, as CUDA counts (default: 0)", 0},
     {"peer-gpu", KEY_PEER_GPU, "N", 0, "which GPU at the target (default: 0)", 0},
     {"fabric", KEY_FABRIC, "NAME", 0,

@@ -2,18 +2,23 @@
 
 #include <string.h>
 
-/* An odd constant: consecutive words differ in every byte position sooner or later, and adding it
- * is all that the loop does per word, so filling keeps up with memory. */
-#define PATTERN_STEP UINT64_C(0x9e3779b97f4a7c15)
-
 /* splitmix64's finaliser: neighbouring iterations and blocks start far apart. */
-static uint64_t pattern_start(uint64_t iteration, uint32_t block)
+uint64_t pattern_start(uint64_t iteration, uint32_t block)
 {
     uint64_t z = (iteration << 16 ^ block) + PATTERN_STEP;
 
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
+}
+
+uint8_t pattern_byte(uint64_t start, uint64_t offset)
+{
+    uint64_t word = start + offset / sizeof(word) * PATTERN_STEP;
+    uint8_t bytes[sizeof(word)];
+
+    memcpy(bytes, &word, sizeof(word));
+    return bytes[offset % sizeof(word)];
 }
 
 void pattern_fill(void *bytes, uint64_t length, uint64_t iteration, uint32_t block)

@@ -69,18 +69,19 @@ static double to_nanos(double us)
 
 static json_t *row_json(const struct result *result)
 {
-    return json_pack("{s:s, s:I, s:I, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:b}", /* */
-                     "op", options_op_name(result->op),                         /* */
-                     "block_bytes", (json_int_t)result->block_bytes,            /* */
-                     "batch", (json_int_t)result->batch,                        /* */
-                     "notify", options_notify_name(result->notify),             /* */
-                     "fabric", result->fabric,                                  /* */
-                     "iters", (json_int_t)result->iters,                        /* */
-                     "avg_us", to_nanos(result->avg_us),                        /* */
-                     "p50_us", to_nanos(result->p50_us),                        /* */
-                     "p99_us", to_nanos(result->p99_us),                        /* */
-                     "gb_per_s", result->gb_per_s,                              /* */
-                     "verified", result->verified ? 1 : 0);
+    return json_pack("{s:s, s:I, s:I, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:b, s:I}", /* */
+                     "op", options_op_name(result->op),                              /* */
+                     "block_bytes", (json_int_t)result->block_bytes,                 /* */
+                     "batch", (json_int_t)result->batch,                             /* */
+                     "notify", options_notify_name(result->notify),                  /* */
+                     "fabric", result->fabric,                                       /* */
+                     "iters", (json_int_t)result->iters,                             /* */
+                     "avg_us", to_nanos(result->avg_us),                             /* */
+                     "p50_us", to_nanos(result->p50_us),                             /* */
+                     "p99_us", to_nanos(result->p99_us),                             /* */
+                     "gb_per_s", result->gb_per_s,                                   /* */
+                     "verified", result->verified ? 1 : 0,                           /* */
+                     "verified_on_gpu", (json_int_t)result->verified_on_gpu);
 }
 
 static int json_print(const struct result *results, uint32_t count)

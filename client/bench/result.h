@@ -18,6 +18,7 @@ struct result {
     double avg_us, p50_us, p99_us;
     double gb_per_s; /* 10^9 bytes */
     bool verified;
+    uint64_t verified_on_gpu; /* blocks that a kernel found right */
     char fabric[RESULT_FABRIC_MAX];
 };
 

@@ -88,6 +88,7 @@ static int report_take(struct round *round, const struct party_event *event)
     round->reported = true;
     round->verified = report->verified != 0;
     round->fault = report->fault;
+    round->verified_on_gpu = report->verified_on_gpu;
     if (!round->shape->receipts && round->shape->notify != BENCH_NOTIFY_NONE)
         memcpy(round->receive_ns, report->received_ns,
                round->slots * sizeof(report->received_ns[0]));

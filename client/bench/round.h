@@ -28,6 +28,7 @@ struct round {
     bool reported;
     bool verified; /* by the target; its fault below */
     struct pattern_fault fault;
+    uint64_t verified_on_gpu; /* by the target: blocks of the case so far */
     uint64_t submit_ns[OPTIONS_BLOCKS_MAX];
     uint64_t complete_ns[OPTIONS_BLOCKS_MAX]; /* last completion of each */
     uint64_t receive_ns[OPTIONS_BLOCKS_MAX];  /* on the clock that counts */

@@ -75,6 +75,7 @@ static int report_send(struct target *target)
     message.report.verified =
         target->shape.op == BENCH_OP_READ ||
         blocks_check(&target->blocks, first, target->slots, &message.report.fault);
+    message.report.verified_on_gpu = target->blocks.verified_on_gpu;
     memcpy(message.bytes + sizeof(message.report), target->received_ns, times);
     /* For READ the bound notifications say that every block was read: it may be overwritten. */
     if (first + target->slots < target->shape.iterations)

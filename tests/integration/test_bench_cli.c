@@ -42,7 +42,7 @@ static const json_t *row_expect(const json_t *root, size_t index, const char *op
     static const char *const numbers[] = {"avg_us", "p50_us", "p99_us", "gb_per_s"};
     const json_t *row = json_array_get(json_object_get(root, "results"), index);
 
-    assert_int_equal(json_object_size(row), 11);
+    assert_int_equal(json_object_size(row), 12);
     assert_string_equal(json_string_value(json_object_get(row, "op")), op);
     assert_int_equal(json_integer_value(json_object_get(row, "block_bytes")), block_bytes);
     assert_string_equal(json_string_value(json_object_get(row, "fabric")), fabric);
@@ -51,6 +51,8 @@ static const json_t *row_expect(const json_t *root, size_t index, const char *op
     assert_true(json_is_integer(json_object_get(row, "iters")));
     assert_true(json_is_boolean(json_object_get(row, "verified")));
     assert_int_equal(json_is_true(json_object_get(row, "verified")), verified);
+    assert_true(json_is_integer(json_object_get(row, "verified_on_gpu")));
+    assert_int_equal(json_integer_value(json_object_get(row, "verified_on_gpu")), 0);
     for (size_t i = 0; verified && i < sizeof(numbers) / sizeof(numbers[0]); i++)
         assert_true(json_real_value(json_object_get(row, numbers[i])) > 0);
     if (verified)

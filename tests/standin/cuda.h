@@ -174,6 +174,7 @@ struct standin_block *standin_block_new(enum standin_kind kind, cuda_device devi
 /* ---- stream.c ---- */
 
 struct standin_work;
+struct standin_twin;
 typedef void (*standin_run)(struct standin_work *work);
 
 struct standin_work {
@@ -192,7 +193,7 @@ struct standin_work {
     uint64_t other_done; /* what `other` must have done before */
     void (*function)(void *context);
     void *context;
-    struct cuda_function *kernel;
+    const struct standin_twin *twin;
     uint64_t arguments[16];
     unsigned int grid[3], block[3];
 };
@@ -273,9 +274,24 @@ struct standin_reservation {
 
 /* ---- kernels.c ---- */
 
+/* Device memory that a kernel is given. */
+struct standin_range {
+    unsigned char address; /* number of the argument */
+    unsigned char size;    /* the same, if `bytes` does not say it */
+    size_t bytes;
+};
+
 /* A kernel's twin on the host: what the device would have done.  It reaches device memory by
  * standin_reach. */
-typedef void (*standin_twin)(const struct standin_work *launch);
-standin_twin standin_twin_find(const char *kernel);
+struct standin_twin {
+    const char *name;
+    void (*run)(const struct standin_work *launch);
+    unsigned int parameters; /* that the PTX has to list, 8 bytes each */
+    unsigned int range_count;
+    struct standin_range ranges[2];
+};
+
+const struct standin_twin *standin_twin_find(const char *kernel);
+size_t standin_range_size(const struct standin_work *launch, const struct standin_range *range);
 
 #endif

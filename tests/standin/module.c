@@ -12,7 +12,7 @@
 struct cuda_function {
     struct list node;
     char name[64];
-    standin_twin twin;
+    const struct standin_twin *twin;
     unsigned int parameters;
     unsigned char sizes[PARAMETERS];
 };
@@ -100,6 +100,18 @@ static void parameters_read(struct cuda_function *function, const char *text)
     }
 }
 
+/* Text and twin agree about what a launch passes. */
+static void parameters_check(const struct cuda_function *function)
+{
+    if (function->parameters != function->twin->parameters)
+        standin_die("kernel %s: the PTX lists %u parameters, the twin has %u", function->name,
+                    function->parameters, function->twin->parameters);
+    for (unsigned int i = 0; i < function->parameters; i++)
+        if (function->sizes[i] != sizeof(uint64_t))
+            standin_die("kernel %s: parameter %u has %u bytes, the twin's 8", function->name, i,
+                        function->sizes[i]);
+}
+
 static const char *entry_find(const char *text, const char *name)
 {
     size_t length = strlen(name);
@@ -134,6 +146,7 @@ enum cuda_result cuModuleGetFunction(struct cuda_function **out, struct cuda_mod
     if (!function->twin)
         standin_die("kernel %s has no twin in tests/standin/kernels.c", name);
     parameters_read(function, entry);
+    parameters_check(function);
     list_append(&module->functions, &function->node);
     *out = function;
     return standin_leave(CUDA_OK);
@@ -141,7 +154,26 @@ enum cuda_result cuModuleGetFunction(struct cuda_function **out, struct cuda_mod
 
 static void kernel_run(struct standin_work *work)
 {
-    work->kernel->twin(work);
+    work->twin->run(work);
+}
+
+/* The memory that the kernel is given must be there as long as it runs: +1 or -1. */
+static void ranges_hold(const struct standin_work *work, int change)
+{
+    const struct standin_range *ranges = work->twin->ranges;
+
+    for (size_t i = 0; i < work->twin->range_count; i++) {
+        size_t size = standin_range_size(work, &ranges[i]);
+
+        if (change > 0)
+            standin_range_check(work->twin->name, work->arguments[ranges[i].address], size);
+        standin_range_hold(work->arguments[ranges[i].address], size, change);
+    }
+}
+
+static void kernel_done(struct standin_work *work)
+{
+    ranges_hold(work, -1);
 }
 
 static bool is_function(const struct cuda_function *function)
@@ -176,13 +208,16 @@ enum cuda_result cuLaunchKernel(struct cuda_function *function, unsigned int gri
         standin_die("cuLaunchKernel: %p is no function, or its module was unloaded",
                     (void *)function);
     if (!grid_x || !grid_y || !grid_z || !block_x || !block_y || !block_z ||
-        (unsigned long)block_x * block_y * block_z > 1024)
-        standin_die("cuLaunchKernel: %s: a grid of nothing, or more than 1024 threads in a block",
+        (unsigned long)block_x * block_y * block_z > 1024 || grid_x > INT32_MAX ||
+        grid_y > UINT16_MAX || grid_z > UINT16_MAX)
+        standin_die("cuLaunchKernel: %s: a grid of nothing, more than 1024 threads in a block, or "
+                    "more blocks than any device has",
                     function->name);
     if (extra)
         standin_die("cuLaunchKernel: %s: parameters by `extra` are not known here", function->name);
     work = standin_work_new("cuLaunchKernel", stream, kernel_run);
-    work->kernel = function;
+    work->twin = function->twin;
+    work->done = kernel_done;
     for (unsigned int i = 0; i < function->parameters; i++)
         memcpy(&work->arguments[i], arguments[i], function->sizes[i]);
     work->grid[0] = grid_x;
@@ -191,6 +226,7 @@ enum cuda_result cuLaunchKernel(struct cuda_function *function, unsigned int gri
     work->block[0] = block_x;
     work->block[1] = block_y;
     work->block[2] = block_z;
+    ranges_hold(work, 1);
     standin_count->kernels++;
     standin_stream_submit(work);
     return standin_leave(CUDA_OK);

@@ -74,6 +74,8 @@ static void lacks_what_is_optional(void *unused)
     other_driver_load("no-range");
     EXPECT(cuda_driver_load(&cuda, CUDA_LOAD, text, sizeof(text)) == 0);
     EXPECT(!cuda.cuMemGetHandleForAddressRange && !cuda.cuFlushGPUDirectRDMAWrites);
+    EXPECT(!cuda.cuModuleLoadData && !cuda.cuModuleUnload && !cuda.cuModuleGetFunction);
+    EXPECT(!cuda.cuLaunchKernel);
     EXPECT(cuda.cuMemAlloc && cuda.cuMemcpyPeerAsync);
     OK(cuda.cuInit(0));
 }

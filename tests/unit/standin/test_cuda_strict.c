@@ -162,6 +162,48 @@ static void peer_copy_with_the_wrong_context(void)
     cuda.cuMemcpyPeerAsync(device, second, device + 4096, context, 10, stream);
 }
 
+#define PTX_BEGIN ".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry standin_invert("
+
+static void invert(const char *parameters, cuda_pointer at, size_t size)
+{
+    void *arguments[] = {&at, &size};
+    struct cuda_function *function;
+    struct cuda_module *module;
+    char ptx[200];
+
+    snprintf(ptx, sizeof(ptx), PTX_BEGIN "%s)\n{ ret; }\n", parameters);
+    OK(cuda.cuModuleLoadData(&module, ptx));
+    OK(cuda.cuModuleGetFunction(&function, module, "standin_invert"));
+    OK(cuda.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments, NULL));
+}
+
+static void kernel_behind_the_end(void)
+{
+    invert(".param .u64 a, .param .u64 n", device + (1 << 20) - 5, 6);
+}
+
+static void kernel_with_host_memory(void)
+{
+    invert(".param .u64 a, .param .u64 n", (cuda_pointer)(uintptr_t)host, 6);
+}
+
+static void kernel_of_other_parameters(void)
+{
+    invert(".param .u64 a", device, 6);
+}
+
+static void kernel_of_other_sizes(void)
+{
+    invert(".param .u64 a, .param .u32 n", device, 6);
+}
+
+static void free_during_a_kernel(void)
+{
+    OK(cuda.cuLaunchHostFunc(stream, wait_for_ever, NULL));
+    invert(".param .u64 a, .param .u64 n", device, 1 << 20);
+    cuda.cuMemFree(device);
+}
+
 static void leave_it_all(void)
 {
     exit(0);
@@ -195,6 +237,11 @@ static void whoever_breaks_a_rule_is_stopped(void **state)
         release_while_in_use,
         write_without_access,
         peer_copy_with_the_wrong_context,
+        kernel_behind_the_end,
+        kernel_with_host_memory,
+        kernel_of_other_parameters,
+        kernel_of_other_sizes,
+        free_during_a_kernel,
         leave_it_all,
     };
 
