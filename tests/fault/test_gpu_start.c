@@ -17,8 +17,8 @@
 
 #define SIZE       (UINT64_C(1) << 20)
 #define READ_WRITE (TESUP_ACCESS_REMOTE_READ | TESUP_ACCESS_REMOTE_WRITE)
-#define START_MS   "2000" /* twice: CUDA itself, and its context */
-#define PACE_MS    1000u  /* far below */
+#define START_MS   "1200" /* twice: CUDA itself, and its context */
+#define PACE_MS    600u   /* far below */
 
 static struct daemon left, right;
 
