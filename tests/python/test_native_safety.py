@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 from typing import Any
 
@@ -362,6 +363,37 @@ class Safety(Duo):
             thread.join(SHORT_S)
             self.assertFalse(thread.is_alive())
         self.works()
+
+    # ---- two threads on one channel ----
+
+    def test_completion_taken_by_another_thread(self) -> None:
+        """One is about to sleep when the other takes what it wants to wake up for."""
+        native = self.here._native
+        begun = time.monotonic()
+
+        class Late:
+            def __getattr__(late, name: str) -> Any:
+                return getattr(native, name)
+
+            def wait(late, *arguments: int) -> bool:
+                self.here._native = native
+                wait_for("the completion", lambda: bool(self.taken_elsewhere()))
+                return bool(native.wait(*arguments))
+
+        self.here._native = Late()
+        try:
+            self.here.nop(timeout=SHORT_S)
+        finally:
+            self.here._native = native
+        self.assertLess(time.monotonic() - begun, SHORT_S / 2)
+
+    def taken_elsewhere(self) -> bool:
+        """A look at the rings by a thread of its own. True: there was something."""
+        before = self.here._arrivals
+        thread = threading.Thread(target=self.here.poll)
+        thread.start()
+        thread.join()
+        return self.here._arrivals != before
 
     # ---- the daemon's end ----
 

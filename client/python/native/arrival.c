@@ -35,6 +35,7 @@ PyObject *channel_poll(PyObject *object, PyObject *unused)
     rc = channel_enter(self);
     if (rc == TESUP_OK) {
         count = tesup_poll(self->channel, completions, POLL_MAX);
+        self->taken += count > 0 ? (uint64_t)count : 0;
         channel_leave(self);
     }
     PyEval_RestoreThread(thread);
@@ -64,6 +65,7 @@ static int notification_take(struct channel_object *self, struct tesup_notificat
     if (note->msg_len > 0)
         memcpy(copy + note->from_len + note->name_len, note->msg, note->msg_len);
     note->from = copy;
+    self->taken++;
     return tesup_notify_release(self->channel);
 }
 

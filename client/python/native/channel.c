@@ -113,8 +113,11 @@ static PyMethodDef channel_methods[] = {
      "poll($self, /)\n--\n\n[(cookie, ticket, bytes, status, op)], without waiting."},
     {"take", channel_take, METH_NOARGS,
      "take($self, /)\n--\n\n(kind, status, remote, sender, name, msg, bytes) or None."},
+    {"taken", channel_taken, METH_NOARGS,
+     "taken($self, /)\n--\n\nHow much was taken so far, for wait()."},
     {"wait", channel_wait, METH_VARARGS,
-     "wait($self, ms, /)\n--\n\nTrue when something is there, False after ms; -1: for ever."},
+     "wait($self, ms, taken, /)\n--\n\nTrue when something is there, or was taken since taken();\n"
+     "False after ms; -1: for ever."},
     {"arm", channel_arm, METH_NOARGS,
      "arm($self, /)\n--\n\nTrue: sleep on fileno(). False: there is something already."},
     {"fileno", channel_fileno, METH_NOARGS,

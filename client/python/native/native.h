@@ -87,7 +87,9 @@ struct channel_object {
     bool main;
     bool ready; /* lock exists */
     pthread_mutex_t lock;
-    bool closed; /* under lock */
+    /* Under lock: */
+    bool closed;
+    uint64_t taken; /* completions and notifications, by all threads */
 };
 
 extern PyType_Spec channel_spec;
@@ -102,6 +104,7 @@ PyObject *channel_submit(PyObject *object, PyObject *works);
 PyObject *channel_cancel(PyObject *object, PyObject *arguments);
 PyObject *channel_poll(PyObject *object, PyObject *unused);
 PyObject *channel_take(PyObject *object, PyObject *unused);
+PyObject *channel_taken(PyObject *object, PyObject *unused);
 PyObject *channel_wait(PyObject *object, PyObject *arguments);
 PyObject *channel_arm(PyObject *object, PyObject *unused);
 PyObject *channel_fileno(PyObject *object, PyObject *unused);

@@ -20,12 +20,17 @@ static int64_t now_ms(void)
 
 /* Looks, and prepares to sleep: TESUP_OK when there is something, TESUP_AGAIN when the descriptor
  * *fd will tell, or an error. */
-static int wait_look(struct channel_object *self, int ms, int *fd)
+static int wait_look(struct channel_object *self, uint64_t taken, int ms, int *fd)
 {
     int rc = channel_enter(self);
 
     if (rc != TESUP_OK)
         return rc;
+    /* Another thread has taken something since: it may be what this one would wait for in vain. */
+    if (self->taken != taken) {
+        channel_leave(self);
+        return TESUP_OK;
+    }
     rc = tesup_wait(self->channel, ms);
     if (rc == TESUP_ERR_TIMEOUT) {
         rc = tesup_arm(self->channel);
@@ -37,30 +42,48 @@ static int wait_look(struct channel_object *self, int ms, int *fd)
     return rc;
 }
 
-static int wait_round(struct channel_object *self, int64_t left)
+static int wait_round(struct channel_object *self, uint64_t taken, int64_t left)
 {
     struct pollfd sleeper = {.fd = -1, .events = POLLIN};
-    int rc = wait_look(self, left < WAIT_SHORT_MS ? (int)left : WAIT_SHORT_MS, &sleeper.fd);
+    int rc = wait_look(self, taken, left < WAIT_SHORT_MS ? (int)left : WAIT_SHORT_MS, &sleeper.fd);
 
     if (rc == TESUP_AGAIN && left > WAIT_SHORT_MS)
         poll(&sleeper, 1, left < SLEEP_MAX_MS ? (int)left : SLEEP_MAX_MS);
     return rc;
 }
 
+PyObject *channel_taken(PyObject *object, PyObject *unused)
+{
+    struct channel_object *self = (struct channel_object *)object;
+    uint64_t taken = 0;
+    int rc;
+
+    (void)unused;
+    PyThreadState *thread = PyEval_SaveThread();
+    rc = channel_enter(self);
+    if (rc == TESUP_OK) {
+        taken = self->taken;
+        channel_leave(self);
+    }
+    PyEval_RestoreThread(thread);
+    return rc != TESUP_OK ? error_raise(rc) : PyLong_FromUnsignedLongLong(taken);
+}
+
 PyObject *channel_wait(PyObject *object, PyObject *arguments)
 {
     struct channel_object *self = (struct channel_object *)object;
     int64_t left, until = INT64_MAX;
+    unsigned long long taken;
     int ms, rc;
 
-    if (!PyArg_ParseTuple(arguments, "i:wait", &ms))
+    if (!PyArg_ParseTuple(arguments, "iK:wait", &ms, &taken))
         return NULL;
     if (ms >= 0)
         until = now_ms() + ms;
     for (;;) {
         PyThreadState *thread = PyEval_SaveThread();
         left = until == INT64_MAX ? SLEEP_MAX_MS : until - now_ms();
-        rc = wait_round(self, left > 0 ? left : 0);
+        rc = wait_round(self, taken, left > 0 ? left : 0);
         PyEval_RestoreThread(thread);
         if (rc != TESUP_AGAIN)
             break;

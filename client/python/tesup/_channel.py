@@ -464,10 +464,12 @@ class Channel:
                     self._sleep(left)
 
     def _sleep(self, left: float) -> None:
+        """Until something arrives, or another thread has taken what did meanwhile."""
+        taken = self._native.taken()
         self._asleep = True
         self._changed.release()
         try:
-            self._native.wait(-1 if left == math.inf else _milliseconds(left))
+            self._native.wait(-1 if left == math.inf else _milliseconds(left), taken)
         finally:
             self._changed.acquire()
             self._asleep = False
