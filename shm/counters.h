@@ -17,7 +17,7 @@
 #include "shm/layout.h"
 
 #define COUNTERS_MAGIC     UINT64_C(0x31544e4350555354) /* "TSUPCNT1" */
-#define COUNTERS_VERSION   5u
+#define COUNTERS_VERSION   6u
 #define COUNTERS_WORKERS   64u
 #define COUNTERS_ENDPOINTS 128u /* shown per worker; more are counted, not listed */
 #define COUNTERS_SESSIONS  256u
@@ -57,6 +57,12 @@ enum endpoint_state {
     ENDPOINT_STATE_COUNT
 };
 
+/* A queue pair, by the numbers that `rdma resource show qp` has on either host. */
+struct counters_queue {
+    uint32_t own, peer;
+};
+#define COUNTERS_QUEUES 16
+
 struct counters_endpoint {
     _Atomic uint64_t seq; /* written by the worker */
     _Atomic uint64_t used;
@@ -67,7 +73,11 @@ struct counters_endpoint {
     char peer[LAYOUT_NAME_MAX]; /* HOST:PORT */
     char peer_worker[COUNTERS_LABEL];
     char fabric[16];
-    char notify[48]; /* "tcp", "local", "native" or why not */
+    char notify[48];                    /* "tcp", "local", "native" or why not */
+    struct counters_queue notify_queue; /* 0: none */
+    uint32_t data_queues;
+    uint32_t pad;
+    struct counters_queue data_queue[COUNTERS_QUEUES];
 };
 
 /* GPU regions that go the same way to other hosts, for the same reason.  The line is in use while

@@ -20,6 +20,21 @@ static const char *endpoint_fabric(const struct endpoint *endpoint)
     return endpoint->link != NULL ? endpoint->link->ops->name : "-";
 }
 
+void endpoint_show_queues(struct endpoint *endpoint)
+{
+    struct counters_endpoint *line = endpoint->shown;
+    const struct link *link = endpoint->link;
+
+    if (line == NULL)
+        return;
+    counters_write_begin(&line->seq);
+    line->notify_queue = (struct counters_queue){.own = 0};
+    line->data_queues = 0;
+    if (link != NULL && link->ops->show != NULL)
+        link->ops->show(link, line);
+    counters_write_end(&line->seq);
+}
+
 void endpoint_show(struct endpoint *endpoint)
 {
     struct counters_endpoint *line = endpoint->shown;
@@ -35,6 +50,7 @@ void endpoint_show(struct endpoint *endpoint)
     snprintf(line->notify, sizeof(line->notify), "%s",
              endpoint->link != NULL ? endpoint->link->notify_text : "-");
     counters_write_end(&line->seq);
+    endpoint_show_queues(endpoint);
 }
 
 bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated)

@@ -97,6 +97,8 @@ void endpoint_fini(struct worker *worker);
 bool endpoint_prefers_new(const struct endpoint *old, bool new_initiated);
 /* Updates its line in the counters segment. */
 void endpoint_show(struct endpoint *endpoint);
+/* The same for its link's queue pairs alone: they can change while the endpoint does not. */
+void endpoint_show_queues(struct endpoint *endpoint);
 /* Counts bytes that its link has sent and received. */
 static inline void endpoint_moved(struct endpoint *endpoint, uint64_t out, uint64_t in)
 {

@@ -128,6 +128,32 @@ static json_t *supervisor_make(const struct status *status)
     return object;
 }
 
+static json_t *queue_make(const struct counters_queue *queue)
+{
+    json_t *object = json_object();
+
+    set(object, "own", number(queue->own));
+    set(object, "peer", number(queue->peer));
+    return object;
+}
+
+/* null: its fabric has none. */
+static json_t *queues_make(const struct counters_endpoint *endpoint)
+{
+    json_t *object, *data;
+
+    if (endpoint->data_queues == 0)
+        return json_null();
+    object = json_object();
+    data = json_array();
+    for (uint32_t i = 0; i < endpoint->data_queues && i < COUNTERS_QUEUES; i++)
+        (void)json_array_append_new(data, queue_make(&endpoint->data_queue[i]));
+    set(object, "data", data);
+    set(object, "notification",
+        endpoint->notify_queue.own != 0 ? queue_make(&endpoint->notify_queue) : json_null());
+    return object;
+}
+
 static json_t *endpoint_make(const struct status *status, const struct counters_endpoint *endpoint)
 {
     json_t *object = json_object();
@@ -143,6 +169,7 @@ static json_t *endpoint_make(const struct status *status, const struct counters_
     set(object, "bytes_out", number(atomic_peek(&endpoint->bytes_out)));
     set(object, "bytes_in", number(atomic_peek(&endpoint->bytes_in)));
     set(object, "reconnects", number(atomic_peek(&endpoint->reconnects)));
+    set(object, "queue_pairs", queues_make(endpoint));
     return object;
 }
 

@@ -150,15 +150,16 @@ static void peer_row(struct status_rows *rows, size_t parent, const struct statu
 {
     uint64_t state = atomic_peek(&endpoint->state);
     char age[STATUS_TIME_MAX], notify[STATUS_WORDS_MAX];
-    char over[2 * STATUS_WORDS_MAX] = "";
+    char over[2 * STATUS_WORDS_MAX] = "", queues[STATUS_WORDS_MAX];
 
+    status_words_queues(endpoint, queues, sizeof(queues));
     status_words_notify(&status->seen->supervisor, endpoint, notify, sizeof(notify));
     if (endpoint->fabric[0] && endpoint->fabric[0] != '-')
         snprintf(over, sizeof(over), " over %s, notifications by %s", endpoint->fabric, notify);
     tree_row(rows, parent, "peer", endpoint_colour(state),
-             "%s%s%s: %s for %s%s; %s, reconnects %" PRIu64, endpoint->peer,
+             "%s%s%s: %s for %s%s%s; %s, reconnects %" PRIu64, endpoint->peer,
              endpoint->peer_worker[0] ? " " : "", endpoint->peer_worker, endpoint_state_name(state),
-             age_of(status, atomic_peek(&endpoint->since_ns), age), over, moved,
+             age_of(status, atomic_peek(&endpoint->since_ns), age), over, queues, moved,
              atomic_peek(&endpoint->reconnects));
 }
 

@@ -6,6 +6,8 @@
 #define NAMES_MAX 8u /* ways there may be at most; more are not listed */
 #define WAY_MAX   16
 
+#define QUEUES_SHOWN 2u /* data queue pairs of an endpoint; the others are in --json */
+
 /* Distinct short names in the order of their first appearance. */
 struct names {
     size_t count;
@@ -89,6 +91,23 @@ void status_words_notify(const struct counters_supervisor *supervisor,
         why = supervisor->notify_native[0] == '0' ? " (native is switched off)"
                                                   : " (this fabric has no native way)";
     snprintf(text, size, "%s%s", endpoint->notify, why);
+}
+
+void status_words_queues(const struct counters_endpoint *endpoint, char *text, size_t size)
+{
+    uint32_t count =
+        endpoint->data_queues < COUNTERS_QUEUES ? endpoint->data_queues : COUNTERS_QUEUES;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < count && i < QUEUES_SHOWN; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%u-%u", i > 0 ? ", " : "; QPs ",
+                                 endpoint->data_queue[i].own, endpoint->data_queue[i].peer);
+    if (count > QUEUES_SHOWN)
+        used += (size_t)snprintf(text + used, size - used, " and %u more", count - QUEUES_SHOWN);
+    if (endpoint->notify_queue.own != 0)
+        snprintf(text + used, size - used, "%snotification QP %u-%u", count > 0 ? ", " : "; ",
+                 endpoint->notify_queue.own, endpoint->notify_queue.peer);
 }
 
 enum status_colour status_worker_colour(const struct status *status,

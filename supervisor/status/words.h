@@ -20,6 +20,10 @@ void status_words_carried(const struct status *status, char *text, size_t size);
 void status_words_notify(const struct counters_supervisor *supervisor,
                          const struct counters_endpoint *endpoint, char *text, size_t size);
 
+/* "; QPs 17-21, 18-22 and 2 more, notification QP 19-23": own number and the peer's. "" where the
+ * fabric has none. */
+void status_words_queues(const struct counters_endpoint *endpoint, char *text, size_t size);
+
 enum status_colour status_worker_colour(const struct status *status,
                                         const struct counters_worker *worker);
 

@@ -18,6 +18,31 @@ static pid_t workers[RDMA_SIDES];
 static uint64_t lost[RDMA_SIDES];
 static uint32_t data_peer, notify_peer; /* where the left side's queue pairs lead to */
 
+/* The numbers in status are the kernel's. */
+static void shown_expect(const struct rdma_queue *data, const struct rdma_queue *notify)
+{
+    json_t *document = status_document(rdma_site.left), *pairs, *line, *queue;
+    size_t i;
+
+    pairs = json_object_get(document, "pairs");
+    json_array_foreach(json_object_get(json_array_get(pairs, 0), "endpoints"), i, line)
+    {
+        const json_t *queues = json_object_get(line, "queue_pairs");
+
+        if (json_is_null(queues)) /* the worker's way to itself */
+            continue;
+        queue = json_array_get(json_object_get(queues, "data"), 0);
+        assert_int_equal(json_integer_value(json_object_get(queue, "own")), data->number);
+        assert_int_equal(json_integer_value(json_object_get(queue, "peer")), data->peer);
+        queue = json_object_get(queues, "notification");
+        assert_int_equal(json_integer_value(json_object_get(queue, "own")), notify->number);
+        assert_int_equal(json_integer_value(json_object_get(queue, "peer")), notify->peer);
+        json_decref(document);
+        return;
+    }
+    fail_msg("status shows no queue pairs");
+}
+
 /* The left side's two, by the peer's numbers. Which is which: one of them is as it was. */
 static void queues_look(void)
 {
@@ -30,6 +55,7 @@ static void queues_look(void)
         data = 1;
     data_peer = queues[data].peer;
     notify_peer = queues[1 - data].peer;
+    shown_expect(&queues[data], &queues[1 - data]);
 }
 
 static int group_setup(void **state)

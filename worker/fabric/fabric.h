@@ -20,6 +20,7 @@ struct worker;
 struct endpoint;
 struct region;
 struct link;
+struct counters_endpoint;
 
 /* One READ or WRITE on its way.  Embedded in the request; the link uses the fields below `moved`.
  */
@@ -74,6 +75,8 @@ struct link_ops {
      * worker is about to sleep. arm returns true when there is something to take after all. */
     int (*poll)(struct link *link);
     bool (*arm)(struct link *link);
+    /* What status shall know of it beyond its name; may be NULL. */
+    void (*show)(const struct link *link, struct counters_endpoint *line);
     /* Frees everything, silently; transfers that were posted are the endpoint's to end. */
     void (*close)(struct link *link);
 };

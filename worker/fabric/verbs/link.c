@@ -1,5 +1,6 @@
 #include "worker/fabric/verbs/link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -232,6 +233,22 @@ static void verbs_close(struct link *base)
     free(link);
 }
 
+static struct counters_queue queue_numbers(const struct verbs_qp *qp)
+{
+    return (struct counters_queue){.own = qp->qp->qp_num, .peer = qp->peer};
+}
+
+static void verbs_show(const struct link *base, struct counters_endpoint *line)
+{
+    const struct verbs_link *link = list_entry(base, const struct verbs_link, link);
+
+    static_assert(HANDSHAKE_QPS <= COUNTERS_QUEUES, "room for each");
+    if (link->notify != NULL)
+        line->notify_queue = queue_numbers(link->notify);
+    for (uint32_t i = 0; i < link->data_count; i++)
+        line->data_queue[line->data_queues++] = queue_numbers(link->data[i]);
+}
+
 static const struct link_ops verbs_ops = {
     .name = "verbs",
     .notify = "native",
@@ -243,6 +260,7 @@ static const struct link_ops verbs_ops = {
     .flush = verbs_flush,
     .revoke = verbs_revoke,
     .on_frame = verbs_on_frame,
+    .show = verbs_show,
     .close = verbs_close,
 };
 

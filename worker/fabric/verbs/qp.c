@@ -218,6 +218,7 @@ int verbs_qp_connect(struct verbs_qp *qp, const struct verbs_path *path, char *t
                            IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
     if (rc != 0)
         return qp_failed(qp, "RTS", rc, path, text, text_size);
+    qp->peer = path->qp;
     return TS_OK;
 }
 

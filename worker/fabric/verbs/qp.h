@@ -37,6 +37,7 @@ struct verbs_qp {
     struct verbs_renewal renewal;
     struct verbs_qp *same_number; /* next in nic->by_number */
     uint32_t slot;                /* in nic->slots */
+    uint32_t peer;                /* number of the one that it is connected to */
     uint32_t generation;
     uint32_t inline_max;
     uint32_t head, tail, staged; /* free-running; [tail, head - staged) is posted */

@@ -155,6 +155,7 @@ static int act_resume(struct verbs_qp *qp, const char *text)
     atomic_count(&link->nic->worker->stats->rdma_renewed, 1);
     if (qp->notify)
         verbs_stream_resume(link, qp->renewal.peer_received);
+    endpoint_show_queues(link->link.endpoint);
     link_wake(&link->link);
     return TS_OK;
 }

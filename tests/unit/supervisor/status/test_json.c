@@ -131,6 +131,9 @@ static void test_lists(void **state)
     snprintf(endpoint->peer_worker, sizeof(endpoint->peer_worker), "tcp@node0");
     snprintf(endpoint->fabric, sizeof(endpoint->fabric), "local");
     snprintf(endpoint->notify, sizeof(endpoint->notify), "local");
+    endpoint->notify_queue = (struct counters_queue){.own = 19, .peer = 23};
+    endpoint->data_queues = 2;
+    endpoint->data_queue[1] = (struct counters_queue){.own = 18, .peer = 22};
     atomic_set(&endpoint->state, ENDPOINT_READY);
     atomic_set(&endpoint->since_ns, WALL - 1500 * CLOCK_NS_PER_MS);
     atomic_set(&endpoint->bytes_out, 5);
@@ -156,6 +159,10 @@ static void test_lists(void **state)
     assert_text(document, "pairs/1/endpoints/0/state", "ready");
     assert_number(document, "pairs/1/endpoints/0/bytes_out", 5);
     assert_number(document, "pairs/1/endpoints/0/state_age_ms", 1500);
+    assert_int_equal(json_array_size(at(document, "pairs/1/endpoints/0/queue_pairs/data")), 2);
+    assert_number(document, "pairs/1/endpoints/0/queue_pairs/data/1/own", 18);
+    assert_number(document, "pairs/1/endpoints/0/queue_pairs/data/1/peer", 22);
+    assert_number(document, "pairs/1/endpoints/0/queue_pairs/notification/own", 19);
     assert_text(document, "pairs/1/fabric_in_use", "local");
     assert_text(document, "pairs/1/fabric", "tcp");
     assert_text(document, "supervisor/notify/carried_by", "local");

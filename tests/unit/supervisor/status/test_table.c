@@ -304,6 +304,29 @@ static void test_says_what_carries(void **state)
     free(text);
 }
 
+static void test_queue_pairs_are_numbered(void **state)
+{
+    struct fixture *f = *state;
+    struct counters_endpoint *endpoint = f->live->worker[0].endpoint;
+    char *text;
+
+    snprintf(endpoint->fabric, sizeof(endpoint->fabric), "verbs");
+    snprintf(endpoint->notify, sizeof(endpoint->notify), "native");
+    endpoint->data_queues = 4;
+    for (uint32_t i = 0; i < 4; i++)
+        endpoint->data_queue[i] = (struct counters_queue){.own = 17 + i, .peer = 21 + i};
+    endpoint->notify_queue = (struct counters_queue){.own = 30, .peer = 40};
+    atomic_set(&endpoint->used, 1);
+    text = print(f, status_table_print, 200, false);
+    assert_non_null(strstr(text, "by native; QPs 17-21, 18-22 and 2 more, notification QP 30-40;"));
+    free(text);
+    endpoint->data_queues = 1;
+    endpoint->notify_queue.own = 0;
+    text = print(f, status_table_print, 200, false);
+    assert_non_null(strstr(text, "by native; QPs 17-21; out"));
+    free(text);
+}
+
 static void test_more_endpoints_than_lines(void **state)
 {
     struct fixture *f = *state;
@@ -524,6 +547,7 @@ int main(void)
         TEST(test_says_who_this_is),
         TEST(test_says_what_is_wrong),
         TEST(test_says_what_carries),
+        TEST(test_queue_pairs_are_numbered),
         TEST(test_more_endpoints_than_lines),
         TEST(test_errors),
         TEST(test_live),
