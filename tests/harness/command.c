@@ -83,6 +83,8 @@ static void command_pipes_read(struct command *command)
         for (int i = 0; i < 2; i++) {
             if (fds[i].fd < 0 || !fds[i].revents)
                 continue;
+            if (length[i] == COMMAND_TEXT - 1)
+                fail_msg("a command says more than %d bytes", COMMAND_TEXT - 1);
             ssize_t got = read(fds[i].fd, text[i] + length[i], COMMAND_TEXT - 1 - length[i]);
             if (got > 0) {
                 length[i] += (size_t)got;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define COMMAND_TEXT     65536
+#define COMMAND_TEXT     262144 /* status --json of a full counters segment, and some */
 #define COMMAND_LIMIT_MS 60000
 
 struct command {
