@@ -219,9 +219,10 @@ static void device_lost(void **state)
 
     (void)state;
     begin("cuMemcpyHtoDAsync@300:719");
-    flow_begin(&flow, false);
     workers[0] = status_worker_ready(&left, 0);
-    workers[1] = status_worker_ready(&right, 0);
+    workers[1] =
+        status_worker_ready(&right, 0); /* before anything is moved: it will be lost soon */
+    flow_begin(&flow, false);
     wait_word(&flow.board->failed, 1, "the source hears of it");
     assert_int_equal(atomic_observe(&flow.board->failed), -TESUP_ERR_UNCERTAIN);
     job_expect_success(&flow.source, WAIT_MS);
