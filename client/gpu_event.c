@@ -36,7 +36,7 @@ static int event_share(const struct cuda_driver *driver, void *event, struct pro
 
 int tesup_event_register_gpu(struct tesup_session *session, void *event, tesup_region_t *handle)
 {
-    int rc = region_check(session, 1, 0, handle);
+    int rc = region_check(session, 1, 0, handle); /* it has no length that could be wrong */
     struct cuda_driver driver;
     struct region *region;
     char text[PROTO_TEXT_MAX];

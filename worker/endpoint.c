@@ -97,6 +97,7 @@ void endpoint_drop_link(struct endpoint *endpoint)
     list_remove(&link->polled);
     link->ops->close(link); /* before the transfers end: no byte can land after their completion */
     endpoint->link = NULL;
+    endpoint_show_queues(endpoint); /* there are none now */
     endpoint_end_transfers(endpoint);
     while ((inbound = table_next(&endpoint->inbounds, &cursor)) != NULL)
         inbound_free(inbound);

@@ -59,7 +59,7 @@ int memory_copy(const struct memory *to, uint64_t to_offset, const struct memory
 int memory_load(void *buffer, const struct memory *from, uint64_t offset, size_t length);
 int memory_store(const struct memory *to, uint64_t offset, const void *buffer, size_t length);
 
-/* Of a process, by address. */
+/* Of a process, by address. What has no bytes (an event's region) is not. */
 static inline bool memory_is_private(const struct memory *memory)
 {
     return memory->map == NULL && memory->gpu == NULL && memory->length > 0;

@@ -106,9 +106,10 @@ struct tesup_options {
 /** This request starts when the last #TESUP_OP_WAIT before it on its channel has ended, and is
  *  skipped (#TESUP_ERR_SKIPPED) when that one failed, was cancelled, or never was.  So a job need
  *  not synchronise with its stream: it records an event behind the work, and submits the wait and
- *  what is to be moved after it.  What the event was recorded behind when the wait is accepted
- *  counts; it may be recorded again after the wait's completion.  Its notification keeps its place
- *  among those of the channel for that segment. */
+ *  what is to be moved after it.  What the event was recorded behind when the worker takes the
+ *  wait counts: recorded again before that, it is waited for as recorded last; after the wait's
+ *  completion never.  Its notification keeps its place among those of the channel for that segment.
+ */
 #define TESUP_AFTER 0x10u
 
 /** One piece of work. Zero-initialise, then fill what the operation needs. */
@@ -257,7 +258,8 @@ TESUP_API int tesup_mem_register_gpu(struct tesup_session *session, void *pointe
 TESUP_API int tesup_event_register_gpu(struct tesup_session *session, void *event,
                                        tesup_region_t *handle);
 /** @brief Revoke, drain and free a region. On return no byte can be read or land any more.
- *  For regions of tesup_mem_register(), tesup_mem_register_fd() and tesup_mem_register_gpu().
+ *  For regions of tesup_mem_register(), tesup_mem_register_fd() and tesup_mem_register_gpu(), and
+ *  events of tesup_event_register_gpu(): those that wait for one end as #TESUP_ERR_GONE.
  *  @return 0, #TESUP_ERR_GONE for a handle that is not registered, #TESUP_ERR_INVALID for one of
  *  tesup_mem_alloc(), #TESUP_ERR_TIMEOUT: then bytes may still move */
 TESUP_API int tesup_mem_unregister(struct tesup_session *session, tesup_region_t region);

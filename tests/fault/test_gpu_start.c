@@ -259,7 +259,9 @@ static void job_killed_meanwhile(void **state)
 
 /* ---- a peer's memory ---- */
 
-static void export_is_not_noticed(void **state)
+/* The left worker hears of the right one's GPU by a WRITE that is under way; `cut`: the link ends
+ * meanwhile, and the request goes on over the next one, whose peer's memory waits in turn. */
+static void export_waits(bool cut)
 {
     struct bystander bystander;
     struct tesup_completion done;
@@ -267,7 +269,6 @@ static void export_is_not_noticed(void **state)
     struct access access;
     struct owner owner;
 
-    (void)state;
     begin("auto");
     owner_begin(&owner, &right);
     bystander_begin(&bystander);
@@ -275,42 +276,30 @@ static void export_is_not_noticed(void **state)
     access_begin(&access, &sender, &owner, TESUP_OP_WRITE);
     party_fill(access.host.bytes, SIZE, 3);
     party_submit(sender.channel, &access.request);
+    if (cut) {
+        wait_sleep_ms(200); /* until the start is under way */
+        worker_kill(&right);
+    }
     done = bystander_pace(&bystander, sender.channel);
     party_check(done.status, "a WRITE");
     gpu_verify(owner.at, SIZE, 3, "written");
     party_detach(&bystander.party);
     party_detach(&sender);
     owner_end(&owner);
+    gpu_worker_opened_wait(&left, 0);
     end();
 }
 
-/* The request goes on over the next link, whose peer's memory waits in turn. */
+static void export_is_not_noticed(void **state)
+{
+    (void)state;
+    export_waits(false);
+}
+
 static void export_and_link_lost(void **state)
 {
-    struct bystander bystander;
-    struct tesup_completion done;
-    struct party sender;
-    struct access access;
-    struct owner owner;
-
     (void)state;
-    begin("auto");
-    owner_begin(&owner, &right);
-    bystander_begin(&bystander);
-    party_attach(&sender, &left, NULL);
-    access_begin(&access, &sender, &owner, TESUP_OP_WRITE);
-    party_fill(access.host.bytes, SIZE, 4);
-    party_submit(sender.channel, &access.request);
-    wait_sleep_ms(200);
-    worker_kill(&right);
-    done = bystander_pace(&bystander, sender.channel);
-    party_check(done.status, "a WRITE");
-    gpu_verify(owner.at, SIZE, 4, "written");
-    party_detach(&bystander.party);
-    party_detach(&sender);
-    owner_end(&owner);
-    gpu_worker_opened_wait(&left, 0);
-    end();
+    export_waits(true);
 }
 
 static int group_setup(void **state)

@@ -56,14 +56,6 @@ static void rings_free(struct gpu *gpu)
 
 /* ---- events ---- */
 
-static int event_explain(struct gpu_device *device, const char *call, enum cuda_result result,
-                         char *text, size_t text_size)
-{
-    int rc = gpu_explain(device, call, result, text, text_size);
-
-    return rc == TS_OK ? TS_ERR_FAULT : rc;
-}
-
 static int event_fill(struct gpu_event *event, const struct proto_gpu *ask, char *text,
                       size_t text_size)
 {
@@ -79,12 +71,12 @@ static int event_fill(struct gpu_event *event, const struct proto_gpu *ask, char
         result = driver->cuIpcOpenEventHandle(&event->event, handle);
     }
     if (result != CUDA_OK)
-        return event_explain(event->device, call, result, text, text_size);
+        return gpu_explain(event->device, call, result, text, text_size);
     result = driver->cuStreamCreate(&event->stream, CUDA_STREAM_NON_BLOCKING);
     if (result == CUDA_OK)
         return TS_OK;
     driver->cuEventDestroy(event->event);
-    return event_explain(event->device, "cuStreamCreate", result, text, text_size);
+    return gpu_explain(event->device, "cuStreamCreate", result, text, text_size);
 }
 
 static int ask_check(const struct proto_region_gpu *ask, bool trusted, char *text, size_t text_size)
@@ -168,7 +160,7 @@ int gpu_event_wait(struct gpu_event *event, struct gpu_wait *wait)
         result = gpu->driver.cuLaunchHostFunc(event->stream, ring_ring, event->ring);
     }
     if (result != CUDA_OK) {
-        rc = event_explain(event->device, call, result, text, sizeof(text));
+        rc = gpu_explain(event->device, call, result, text, sizeof(text));
         worker_error(gpu->worker, &gpu->worker->job_limit, "%s", text);
         return rc;
     }

@@ -1,7 +1,7 @@
 /* CUDA events of jobs: what a job recorded one behind has ended.
  *
  * A stream for each event waits in the job's stead and rings; so a wait is for what was recorded
- * when it was asked for, and the job may record the event again at once.
+ * when it was asked for, whatever the job records afterwards.
  */
 #ifndef TESUP_WORKER_GPU_EVENT_H
 #define TESUP_WORKER_GPU_EVENT_H

@@ -377,10 +377,15 @@ static void test_peer_is_gone(void **state)
     pair.device_a->held = true;
     ticket = move_submit(SQE_WRITE, 0, 1000);
     host_turn(&pair.a);
+    assert_int_equal(pair.link.a->shown->data_queue[0].own, qp_number(user_link()->data[0]));
+    assert_int_equal(pair.link.a->shown->data_queue[0].peer, qp_number(owner_link()->data[0]));
+    assert_int_equal(pair.link.a->shown->notify_queue.own, qp_number(user_link()->notify));
     link_on_lost(pair.link.b->link, TS_ERR_UNREACHABLE, "its worker dies");
     host_turn(&pair.b);
     assert_int_equal(completion_of(ticket).status, TS_ERR_UNCERTAIN);
     expect_nothing_left();
+    assert_int_equal(pair.link.a->shown->data_queues, 0); /* status shows none that is gone */
+    assert_int_equal(pair.link.a->shown->notify_queue.own, 0);
 }
 
 /* Not yet posted: goes over the next connection. */
