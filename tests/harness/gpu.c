@@ -103,6 +103,14 @@ void gpu_worker_opened_wait(const struct daemon *daemon, uint64_t count)
         wait_step(&wait);
 }
 
+struct standin_counters gpu_own_counters(void)
+{
+    struct standin_counters counters;
+
+    assert_true(standin_counters_read(folder, getpid(), &counters));
+    return counters;
+}
+
 struct standin_counters gpu_worker_counters(const struct daemon *daemon)
 {
     struct standin_counters counters;

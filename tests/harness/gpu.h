@@ -19,6 +19,7 @@ void gpu_counters_expect_clean(void);
 void gpu_counters_end(void);
 /* Of one that is killed next: what it leaves is no leak. */
 void gpu_counters_forget(pid_t pid);
+struct standin_counters gpu_own_counters(void);
 /* Of the first worker of the daemon, which runs. */
 struct standin_counters gpu_worker_counters(const struct daemon *daemon);
 /* Waits until that worker has this many allocations of jobs open. */

@@ -15,6 +15,7 @@
 #include "tests/harness/standin.h"
 #include "tests/harness/status.h"
 #include "tests/harness/wait.h"
+#include "tests/standin/dmabuf.h"
 
 #define SIZE       (UINT64_C(1) << 20)
 #define GRAIN      (UINT64_C(2) << 20)
@@ -204,6 +205,56 @@ static void many_pieces_run(void *unused)
     free(memory);
 }
 
+/* ---- what the driver is asked for ---- */
+
+/* The dmabuf that this process has open, which must be one. */
+static struct standin_dmabuf dmabuf_own(void)
+{
+    struct standin_dmabuf head, found = {.size = 0};
+    unsigned count = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+            memcmp(head.magic, STANDIN_DMABUF_MAGIC, sizeof(head.magic)) != 0)
+            continue;
+        found = head;
+        count++;
+    }
+    assert_int_equal(count, 1);
+    return found;
+}
+
+/* The PCIe mapping type where there is one, else the plain one; whole pages; SYNC_MEMOPS. */
+static void asked_run(void *unused)
+{
+    static const char *const kinds[] = {"pcie", "plain"};
+    tesup_region_t handle;
+    struct party party;
+    cuda_pointer at;
+
+    (void)unused;
+    gpu_begin();
+    party_attach(&party, &left, NULL);
+    at = gpu_alloc(SIZE);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t before = gpu_own_counters().sync_memops;
+        cuda_pointer begin = (at + 4096) & ~(cuda_pointer)4095; /* the first whole page */
+        struct standin_dmabuf dmabuf;
+
+        setenv("STANDIN_CUDA_DMABUF", kinds[i], 1);
+        handle = gpu_register(&party, begin + 77, 5000, READ_WRITE);
+        assert_int_equal(gpu_own_counters().sync_memops, before + 1);
+        dmabuf = dmabuf_own();
+        assert_int_equal(dmabuf.pcie, i == 0);
+        assert_int_equal(dmabuf.address, begin);
+        assert_int_equal(dmabuf.size, 2 * 4096);
+        party_check(tesup_mem_unregister(party.session, handle), "unregister");
+    }
+    gpu_free(at);
+    party_detach(&party);
+    gpu_end();
+}
+
 /* ---- status ---- */
 
 static void expect_shown(const char *way, const char *why, json_int_t regions)
@@ -329,6 +380,12 @@ static void pieces(void **state)
     run("many pieces", many_pieces_run);
 }
 
+static void asked(void **state)
+{
+    (void)state;
+    run("what is asked for", asked_run);
+}
+
 static void shown(void **state)
 {
     (void)state;
@@ -369,6 +426,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(pointers, job_test_teardown),
         cmocka_unit_test_teardown(pieces, job_test_teardown),
+        cmocka_unit_test_teardown(asked, job_test_teardown),
         cmocka_unit_test_teardown(shown, job_test_teardown),
         cmocka_unit_test_teardown(calls_fail, job_test_teardown),
         cmocka_unit_test_teardown(without_cuda, job_test_teardown),
