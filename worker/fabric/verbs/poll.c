@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shm/clock.h"
 #include "shm/err.h"
 #include "worker/fabric/verbs/link.h"
 
@@ -169,49 +168,6 @@ static void send_buffers_share(struct verbs_nic *nic)
     }
 }
 
-/* ---- devices that forget ---- */
-
-#define STALL_LOOK_NS CLOCK_NS_PER_S
-
-/* Twice the time in which a path is seen to be dead, and some more. */
-static uint64_t stall_ns(const struct verbs_nic *nic)
-{
-    const struct proto_rdma *config = &nic->worker->config.rdma;
-
-    return (UINT64_C(4096) << config->timeout) * (config->retries + 1) * 2 + CLOCK_NS_PER_S;
-}
-
-/* Work requests of which none completes and none fails. */
-static bool qp_is_stalled(struct verbs_qp *qp, uint64_t now)
-{
-    if (qp->tail == qp->head - qp->staged || qp->tail != qp->seen_tail || qp->seen_ns == 0) {
-        qp->seen_tail = qp->tail;
-        qp->seen_ns = now;
-    }
-    return now - qp->seen_ns > stall_ns(qp->nic);
-}
-
-/* Soft-RoCE of Linux 6.1 forgets to send on after lost packets when a request is fenced: its queue
- * pair has work, no timer and no error.  Nobody shall wait for such a device until a deadline. */
-static void stalls_find(struct verbs_nic *nic)
-{
-    uint64_t now = nic->worker->now;
-
-    if (now - nic->looked_ns < STALL_LOOK_NS)
-        return;
-    nic->looked_ns = now;
-    for (uint32_t i = 0; i < nic->slot_count; i++) {
-        struct verbs_qp *qp = nic->slots[i].qp;
-        char text[PROTO_TEXT_MAX];
-
-        if (qp == NULL || qp->broken || !qp_is_stalled(qp, now))
-            continue;
-        verbs_qp_explain(qp, "the device neither completes nor fails its work requests", text,
-                         sizeof(text));
-        verbs_link_fail(qp->link, TS_ERR_UNREACHABLE, "%s", text);
-    }
-}
-
 int verbs_poll_once(struct verbs_nic *nic)
 {
     int done;
@@ -225,6 +181,6 @@ int verbs_poll_once(struct verbs_nic *nic)
     nic->polling = false;
     send_buffers_share(nic);
     if (done == 0) /* all that there was is counted in */
-        stalls_find(nic);
+        verbs_stalls_find(nic);
     return done;
 }

@@ -283,7 +283,8 @@ int verbs_qp_renew(struct verbs_qp *qp, char *text, size_t text_size)
     qp->qp = next;
     qp->inline_max = inline_max;
     qp->generation = verbs_slot_renew(nic, qp->slot);
-    qp->head = qp->tail = qp->seen_tail = 0;
+    qp->head = qp->tail = 0;
+    qp->stall = (struct verbs_stall){0};
     qp->broken = false;
     if (!qp->notify)
         return TS_OK;

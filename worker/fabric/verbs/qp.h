@@ -10,6 +10,7 @@
 
 #include "worker/fabric/verbs/nic.h"
 #include "worker/fabric/verbs/renew.h"
+#include "worker/fabric/verbs/stall.h"
 
 #define VERBS_QP_DEPTH 64u /* work requests on a send queue; also what it charges its CQ */
 
@@ -41,8 +42,7 @@ struct verbs_qp {
     uint32_t generation;
     uint32_t inline_max;
     uint32_t head, tail, staged; /* free-running; [tail, head - staged) is posted */
-    uint32_t seen_tail;          /* as the last look for stalls found it */
-    uint64_t seen_ns;
+    struct verbs_stall stall;
     uint32_t reads;  /* RDMA READs among them */
     uint64_t flying; /* bytes of slices among them */
     struct ibv_send_wr wr[VERBS_QP_DEPTH];

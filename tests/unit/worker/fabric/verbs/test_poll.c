@@ -289,37 +289,6 @@ static void test_bounded_poll(void **state)
     assert_int_equal(verbs_poll_once(nic_of(&pair.a)), 1);
 }
 
-/* A device that has work and neither completes nor fails it: its link ends before anybody's
- * patience does.  One that goes on slowly is no such device. */
-static void test_device_that_forgets(void **state)
-{
-    struct verbs_nic *nic = nic_of(&pair.a);
-    struct verbs_qp *qp = user_link()->data[0];
-
-    (void)state;
-    assert_int_equal(move(SQE_WRITE, 0, 100), TS_OK);
-    pair.device_a->held = true;
-    for (unsigned i = 0; i < 3; i++) {
-        move_submit(SQE_WRITE, 0, 100);
-        host_turn(&pair.a);
-    }
-    nic->looked_ns = 0; /* each look is one second later */
-    host_turn(&pair.a);
-    assert_int_equal(qp->seen_tail, qp->tail);
-    fake_step(pair.device_a, 1);
-    host_turn(&pair.a);
-    qp->seen_ns = 1;
-    nic->looked_ns = 0;
-    host_turn(&pair.a);
-    assert_int_equal(pair.link.a->state, ENDPOINT_READY);
-    assert_int_equal(qp->seen_tail, qp->tail);
-    qp->seen_ns = 1; /* for a very long time now */
-    nic->looked_ns = 0;
-    host_turn(&pair.a);
-    assert_true(host_said(&pair.a, "the device neither completes nor fails its work requests"));
-    assert_null(pair.link.a->link);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,7 +304,6 @@ int main(void)
         TEST_PREPARED(test_no_srq_late_flush),
         TEST_PREPARED(test_no_srq_and_no_buffers),
         TEST(test_bounded_poll),
-        TEST(test_device_that_forgets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
