@@ -94,7 +94,7 @@ static void disturbed(const char *netem)
 static void some_are_lost(void **state)
 {
     (void)state;
-    disturbed("loss 0.5%");
+    disturbed("loss 1%");
 }
 
 static void some_come_twice(void **state)
