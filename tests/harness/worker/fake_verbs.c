@@ -161,7 +161,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
                                                 .post_send = fake_post_send,
                                                 .post_recv = fake_post_recv,
                                                 .post_srq_recv = fake_post_srq_recv},
-                                        .cmd_fd = -1,
+                                        .cmd_fd = fake_uverbs_open(),
                                         .async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)};
     return &nic->context;
 }
@@ -174,6 +174,7 @@ int ibv_close_device(struct ibv_context *context)
     fake_require(nic->open && seen->pds == 0 && seen->cqs == 0 && seen->qps == 0 && seen->mrs == 0,
                  "a device that is closed before what it has");
     close(context->async_fd);
+    close(context->cmd_fd);
     while (!list_empty(&nic->events)) {
         struct fake_event *event = list_entry(nic->events.next, struct fake_event, link);
 
@@ -226,6 +227,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     pd = calloc(1, sizeof(*pd));
     pd->context = context;
     pd->handle = 7;
+    nic->pd = pd;
     nic->seen.pds++;
     return pd;
 }

@@ -49,6 +49,7 @@ struct fake_device {
     uint32_t inline_max;
     bool refuses_inline; /* a wish for inline data is an error, not 0 */
     bool cleans;         /* a destroyed queue pair's completions go with it */
+    bool old_kernel;     /* without the ioctl by which jobs register memory (shm/uverbs.h) */
     /* orders */
     bool held;     /* work requests wait */
     unsigned pace; /* they wait for polls: so many of a queue pair with each; 0 not at all */
@@ -62,6 +63,7 @@ struct fake_device {
     unsigned srq_posted;                                       /* buffers in shared queues */
     unsigned list_most;                                        /* longest list that was posted */
     uint64_t pinned;                                           /* bytes of memory regions */
+    unsigned strangers; /* calls about memory regions that are not there */
 };
 
 /* Forgets all devices; nothing of them may be open. */

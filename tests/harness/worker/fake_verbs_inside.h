@@ -1,5 +1,5 @@
-/* What the two halves of the stand-in share: fake_verbs.c has objects and their lives,
- * fake_verbs_wire.c states, queues and the bytes. */
+/* What the parts of the stand-in share: fake_verbs.c has objects and their lives, fake_verbs_wire.c
+ * states, queues and the bytes, fake_verbs_mr.c memory, fake_uverbs.c what is asked by ioctl. */
 #ifndef TESUP_TESTS_HARNESS_WORKER_FAKE_VERBS_INSIDE_H
 #define TESUP_TESTS_HARNESS_WORKER_FAKE_VERBS_INSIDE_H
 
@@ -22,6 +22,7 @@ struct fake_event {
 struct fake_nic {
     struct fake_device seen; /* first: what the test has is this */
     struct ibv_context context;
+    struct ibv_pd *pd;  /* the last one */
     struct list events; /* struct fake_event */
     struct list qps, cqs, mrs;
     struct fake_failure failure[FAKE_CALLS];
@@ -137,7 +138,17 @@ struct fake_qp *fake_qp_find(uint32_t number);
 bool fake_mr_used(const struct ibv_mr *mr);
 
 /* fake_verbs_mr.c */
+struct fake_mr {
+    struct ibv_mr mr;
+    struct list member;
+    unsigned access;
+};
+struct ibv_mr *fake_mr_make(struct ibv_pd *pd, void *address, size_t length, unsigned access);
+void fake_mr_free(struct ibv_mr *mr);
 struct ibv_mr *fake_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t address,
                             uint64_t length, unsigned access);
+
+/* fake_uverbs.c: a descriptor that ioctl knows as an open device's. */
+int fake_uverbs_open(void);
 
 #endif

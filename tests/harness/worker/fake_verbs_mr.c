@@ -8,12 +8,6 @@
 #include "tests/harness/worker/fake_verbs_inside.h"
 #include "tests/standin/dmabuf.h"
 
-struct fake_mr {
-    struct ibv_mr mr;
-    struct list member;
-    unsigned access;
-};
-
 static uint32_t next_key = 0x1000;
 static bool gate_closed;
 static unsigned gate_waiting;
@@ -35,7 +29,7 @@ unsigned fake_gate_waiting(void)
     return waiting;
 }
 
-static struct ibv_mr *mr_make(struct ibv_pd *pd, void *address, size_t length, unsigned access)
+struct ibv_mr *fake_mr_make(struct ibv_pd *pd, void *address, size_t length, unsigned access)
 {
     struct fake_nic *nic = fake_nic_of(pd->context);
     struct fake_mr *mr;
@@ -62,6 +56,7 @@ static struct ibv_mr *mr_make(struct ibv_pd *pd, void *address, size_t length, u
                              .pd = pd,
                              .addr = address,
                              .length = length,
+                             .handle = next_key,
                              .lkey = next_key,
                              .rkey = next_key + 1};
     next_key += 0x100;
@@ -77,7 +72,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
 {
     struct ibv_mr *mr;
 
-    FAKE_LOCKED(mr = mr_make(pd, address, length, (unsigned)access));
+    FAKE_LOCKED(mr = fake_mr_make(pd, address, length, (unsigned)access));
     return mr;
 }
 
@@ -87,7 +82,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
     struct ibv_mr *mr;
 
     fake_require(iova == (uintptr_t)address, "addresses as they are");
-    FAKE_LOCKED(mr = mr_make(pd, address, length, access));
+    FAKE_LOCKED(mr = fake_mr_make(pd, address, length, access));
     return mr;
 }
 
@@ -110,23 +105,26 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
     fake_require(head.address + offset == iova, "the job's own address");
     pthread_mutex_lock(&fake_lock);
     if (!fake_fails(nic, FAKE_REG_DMABUF))
-        mr = mr_make(pd, (void *)(uintptr_t)iova, length, (unsigned)access);
+        mr = fake_mr_make(pd, (void *)(uintptr_t)iova, length, (unsigned)access);
     pthread_mutex_unlock(&fake_lock);
     return mr;
 }
 
-int ibv_dereg_mr(struct ibv_mr *base)
+void fake_mr_free(struct ibv_mr *base)
 {
     struct fake_nic *nic = fake_nic_of(base->context);
     struct fake_mr *mr = list_entry(base, struct fake_mr, mr);
 
-    pthread_mutex_lock(&fake_lock);
     fake_require(!fake_mr_used(base), "memory that goes while a work request uses it");
     list_remove(&mr->member);
     nic->seen.mrs--;
     nic->seen.pinned -= base->length;
-    pthread_mutex_unlock(&fake_lock);
     free(mr);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    FAKE_LOCKED(fake_mr_free(mr));
     return 0;
 }
 

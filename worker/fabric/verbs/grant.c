@@ -57,7 +57,7 @@ static int keys_refused(const struct region *region, int error)
 /* What the job registered for nothing goes again. */
 static int keys_return(const struct verbs_nic *nic, const struct proto_keys *keys, int status)
 {
-    for (uint32_t i = 0; i < keys->count && i < PROTO_KEYS_MAX; i++)
+    for (uint32_t i = 0; i < keys->count; i++)
         (void)uverbs_mr_deregister(nic->device->cmd_fd, nic->driver, keys->key[i].mr);
     return status;
 }
@@ -72,6 +72,8 @@ int verbs_region_keys(struct region *region, const struct proto_keys *keys, char
     if (nic == NULL || !memory_is_private(&region->memory) ||
         (region->session->trusted & PROTO_TRUST_DEVICE) == 0)
         return TS_ERR_DENIED;
+    if (keys->count > PROTO_KEYS_MAX)
+        return TS_ERR_INVALID; /* which of them are there is not known: none is touched */
     if (keys->error != 0)
         return keys_refused(region, (int)keys->error);
     if (region->mr != NULL)
