@@ -19,6 +19,14 @@ struct accept {
     struct source caller; /* the connection of the handshake: ends when the caller gives up */
 };
 
+/* A peer that offers RDMA, while it is found out whether there is a way to it. */
+struct accept_call {
+    struct worker *worker;
+    int socket;
+    struct proto_peer peer;
+    struct handshake_hello hello;
+};
+
 static bool accept_offers_local(const struct worker *worker, const struct handshake_hello *hello)
 {
     return hello->local &&
@@ -113,11 +121,10 @@ static int accept_await_local(struct endpoint *endpoint, const struct handshake_
     return TS_OK;
 }
 
-/* Connects queue pairs to those that the caller offers. An error only where nothing else is
- * allowed.
- */
+/* Connects queue pairs to those that the caller offers; `no_way` (NULL: there is one) says why not.
+ * An error only where nothing else is allowed. */
 static int accept_verbs(struct endpoint *endpoint, const struct handshake_hello *hello,
-                        struct handshake_welcome *welcome)
+                        const char *no_way, struct handshake_welcome *welcome)
 {
     struct worker *worker = endpoint->worker;
     bool must = worker->config.fabric == PROTO_FABRIC_VERBS;
@@ -129,7 +136,10 @@ static int accept_verbs(struct endpoint *endpoint, const struct handshake_hello 
                  "worker %s takes RDMA only, and none was offered", worker->config.name);
         return must ? TS_ERR_UNSUPPORTED : TS_OK;
     }
-    endpoint->offer = verbs_link_prepare(endpoint, false, welcome->text, sizeof(welcome->text));
+    if (no_way == NULL)
+        endpoint->offer = verbs_link_prepare(endpoint, false, welcome->text, sizeof(welcome->text));
+    else
+        snprintf(welcome->text, sizeof(welcome->text), "%s", no_way);
     if (endpoint->offer != NULL && verbs_link_answer(endpoint->offer, &hello->verbs, welcome->text,
                                                      sizeof(welcome->text)) == TS_OK) {
         welcome->verbs = *verbs_link_offer(endpoint->offer);
@@ -150,32 +160,20 @@ static void accept_carry(struct endpoint *endpoint, int socket)
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory for a link");
 }
 
-void accept_peer(struct worker *worker, const struct proto_peer *peer, int socket)
+/* Answers, and makes the endpoint. Takes the socket. */
+static void accept_answer(struct worker *worker, const struct proto_peer *peer,
+                          const struct handshake_hello *hello, const char *no_way, int socket)
 {
-    struct handshake_hello hello;
     struct handshake_welcome welcome;
     struct endpoint *endpoint;
-    bool self;
 
-    if (peer->hello_len > sizeof(peer->hello) ||
-        handshake_hello_read(peer->hello, peer->hello_len, &hello) != TS_OK)
-        goto refuse;
-    link_setup_socket(worker, socket);
-    welcome_fill(worker, &hello, &welcome);
-    self = memcmp(hello.worker, worker->id, sizeof(hello.worker)) == 0;
-    if (self) {
-        /* Our own call: it learns from the id that it is us and uses the link to itself. */
-        welcome.local = false;
-        welcome_send(worker, peer, socket, &welcome);
-        close(socket);
-        return;
-    }
-    endpoint = endpoint_accept(worker, &hello, welcome.text, sizeof(welcome.text));
+    welcome_fill(worker, hello, &welcome);
+    endpoint = endpoint_accept(worker, hello, welcome.text, sizeof(welcome.text));
     if (endpoint == NULL) {
         accept_refuse(worker, peer, socket, &welcome);
         return;
     }
-    if (accept_verbs(endpoint, &hello, &welcome) != TS_OK) {
+    if (accept_verbs(endpoint, hello, no_way, &welcome) != TS_OK) {
         accept_refuse(worker, peer, socket, &welcome);
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, welcome.text);
         return;
@@ -200,9 +198,83 @@ void accept_peer(struct worker *worker, const struct proto_peer *peer, int socke
 
 lost:
     endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_GONE, "the handshake broke off");
-refuse:
     close(socket);
 }
+
+/* ---- the way to a peer ---- */
+
+/* It gave up meanwhile, and perhaps called anew: this call must not take that one's place. */
+static bool call_is_over(const struct accept_call *call)
+{
+    uint8_t byte;
+
+    return recv(call->socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static void accept_on_way(void *owner, const struct verbs_way_result *result)
+{
+    struct accept_call *call = owner;
+    const char *no_way = result->status == TS_ERR_UNREACHABLE ? result->text : NULL;
+
+    if (result->passed > 0)
+        worker_error(call->worker, &call->worker->peer_limit, "%s, to %s; by another pair there is",
+                     result->text, call->hello.address);
+    call->hello.verbs.gid_pairs += result->passed;
+    if (result->status == TS_ERR_GONE || call_is_over(call))
+        close(call->socket);
+    else
+        accept_answer(call->worker, &call->peer, &call->hello, no_way, call->socket);
+    free(call);
+}
+
+/* True: accept_on_way goes on with it. */
+static bool accept_find_way(struct worker *worker, const struct proto_peer *peer,
+                            const struct handshake_hello *hello, int socket)
+{
+    struct accept_call *call;
+
+    if (worker->verbs == NULL || !hello->verbs.offered || accept_offers_local(worker, hello))
+        return false;
+    call = calloc(1, sizeof(*call));
+    if (call == NULL)
+        return false;
+    *call =
+        (struct accept_call){.worker = worker, .socket = socket, .peer = *peer, .hello = *hello};
+    if (verbs_way_find(worker, &hello->verbs, VERBS_WAY_ANY, accept_on_way, call) != NULL)
+        return true;
+    free(call);
+    return false;
+}
+
+/* Our own call: it learns from the id that it is us and uses the link to itself. */
+static void accept_self(struct worker *worker, const struct proto_peer *peer,
+                        const struct handshake_hello *hello, int socket)
+{
+    struct handshake_welcome welcome;
+
+    welcome_fill(worker, hello, &welcome);
+    welcome.local = false;
+    welcome_send(worker, peer, socket, &welcome);
+    close(socket);
+}
+
+void accept_peer(struct worker *worker, const struct proto_peer *peer, int socket)
+{
+    struct handshake_hello hello;
+
+    if (peer->hello_len > sizeof(peer->hello) ||
+        handshake_hello_read(peer->hello, peer->hello_len, &hello) != TS_OK) {
+        close(socket);
+        return;
+    }
+    link_setup_socket(worker, socket);
+    if (memcmp(hello.worker, worker->id, sizeof(hello.worker)) == 0)
+        accept_self(worker, peer, &hello, socket);
+    else if (!accept_find_way(worker, peer, &hello, socket))
+        accept_answer(worker, peer, &hello, NULL, socket);
+}
+
+/* ---- local links ---- */
 
 /* The second packet on the socket: the rings. */
 static void accept_on_rings(struct source *source, uint32_t events)

@@ -36,6 +36,9 @@ static void connect_close_socket(struct endpoint *endpoint)
 void connect_stop(struct endpoint *endpoint)
 {
     resolve_stop(&endpoint->connect.resolve);
+    if (endpoint->connect.way != NULL)
+        verbs_way_forget(endpoint->connect.way);
+    endpoint->connect.way = NULL;
     connect_close_socket(endpoint);
     if (endpoint->connect.found != NULL)
         freeaddrinfo(endpoint->connect.found);
@@ -107,6 +110,33 @@ static void connect_on_challenge(struct endpoint *endpoint)
     connect_send(endpoint, proof, size);
 }
 
+static void connect_on_way(void *owner, const struct verbs_way_result *result)
+{
+    struct endpoint *endpoint = owner;
+    struct connect *connect = &endpoint->connect;
+
+    connect->way = NULL;
+    if (result->status == TS_OK)
+        link_setup_initiator(endpoint, &connect->welcome);
+    else
+        link_setup_no_way(endpoint, &connect->welcome, result->text);
+}
+
+/* RDMA was agreed upon: the socket is silent until it is known whether there is a way. */
+static bool connect_find_way(struct endpoint *endpoint, const struct handshake_welcome *welcome)
+{
+    struct connect *connect = &endpoint->connect;
+
+    if (!welcome->verbs.offered || endpoint->offer == NULL)
+        return false;
+    connect->way = verbs_way_find(endpoint->worker, &welcome->verbs, welcome->verbs.gid_chosen,
+                                  connect_on_way, endpoint);
+    if (connect->way == NULL)
+        return false;
+    connect_hold_socket(endpoint);
+    return true;
+}
+
 /* The peer's final word: a refusal, or who it is. */
 static void connect_on_welcome(struct endpoint *endpoint)
 {
@@ -137,7 +167,8 @@ static void connect_on_welcome(struct endpoint *endpoint)
         endpoint_handle(endpoint, ENDPOINT_EVENT_REFUSED, welcome->status, welcome->text);
         return;
     }
-    link_setup_initiator(endpoint, welcome);
+    if (!connect_find_way(endpoint, welcome))
+        link_setup_initiator(endpoint, welcome);
 }
 
 /* A peer that does not believe our proof may say nothing, so that whoever guesses keys learns

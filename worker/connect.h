@@ -7,6 +7,7 @@
 #include "worker/resolve.h"
 
 struct endpoint;
+struct verbs_way;
 
 struct connect {
     struct resolve resolve; /* while the host's name is looked up */
@@ -20,6 +21,7 @@ struct connect {
     size_t have;
     enum handshake_type expected;
     struct handshake_welcome welcome;
+    struct verbs_way *way; /* to the peer's GID, while it is looked for */
 };
 
 void connect_init(struct endpoint *endpoint);

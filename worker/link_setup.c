@@ -131,6 +131,15 @@ static void link_setup_verbs(struct endpoint *endpoint, const struct handshake_w
         endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_NO_MEMORY, "no memory for a link");
 }
 
+void link_setup_no_way(struct endpoint *endpoint, const struct handshake_welcome *welcome,
+                       const char *text)
+{
+    endpoint->gid_pairs = welcome->verbs.gid_pairs;
+    connect_stop(endpoint);
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LINKING, TS_OK, "");
+    endpoint_handle(endpoint, ENDPOINT_EVENT_LOST, TS_ERR_UNREACHABLE, text);
+}
+
 void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welcome *welcome)
 {
     struct worker *worker = endpoint->worker;

@@ -9,6 +9,10 @@
 /* The initiator got its WELCOME: known now, kept or not, then linked over tcp or local. */
 void link_setup_initiator(struct endpoint *endpoint, const struct handshake_welcome *welcome);
 
+/* It agreed upon RDMA, and there is no way to the peer's GID. */
+void link_setup_no_way(struct endpoint *endpoint, const struct handshake_welcome *welcome,
+                       const char *text);
+
 /* Socket options of every peer connection: no delay, a bounded window, and a dead host is noticed
  * in about 4 s. */
 void link_setup_socket(const struct worker *worker, int fd);

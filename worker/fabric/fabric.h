@@ -135,6 +135,24 @@ int verbs_poll(struct worker *worker);
 /* The worker is about to sleep. True: there was something after all. */
 bool verbs_arm(struct worker *worker);
 
+/* way.c: whether one of our GIDs leads to one of the peer's may take the kernel a second to find
+ * out. A thread asks; `done` is called in the loop, before verbs_shut at the latest, and then the
+ * way is gone. */
+struct verbs_way;
+struct verbs_way_result {
+    int status;      /* TS_OK, TS_ERR_UNREACHABLE, TS_ERR_GONE: the worker ends */
+    uint32_t passed; /* so many pairs lead nowhere, behind peer->gid_pairs of them */
+    char text[PROTO_TEXT_MAX];
+};
+typedef void verbs_way_done(void *owner, const struct verbs_way_result *result);
+#define VERBS_WAY_ANY UINT32_MAX
+/* From the GID with index `only`, or any. NULL: there is nothing to ask, or nobody who could: the
+ * queue pairs will tell. */
+struct verbs_way *verbs_way_find(struct worker *worker, const struct handshake_verbs *peer,
+                                 uint32_t only, verbs_way_done *done, void *owner);
+/* Nobody waits for it any more: `done` is not called. */
+void verbs_way_forget(struct verbs_way *way);
+
 /* A link with queue pairs that know no peer yet. NULL with text. */
 struct link *verbs_link_prepare(struct endpoint *endpoint, bool initiator, char *text,
                                 size_t text_size);

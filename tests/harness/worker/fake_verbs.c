@@ -232,11 +232,46 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     return pd;
 }
 
+static struct ibv_ah *ah_make(struct ibv_pd *pd, const struct ibv_ah_attr *attr)
+{
+    struct fake_nic *nic = fake_nic_of(pd->context);
+    const struct fake_device *seen = &nic->seen;
+    struct ibv_ah *ah;
+
+    fake_require(attr->port_num == 1 && attr->is_global == 1 &&
+                     attr->grh.sgid_index < seen->gid_count &&
+                     seen->gid[attr->grh.sgid_index].port_num == 1 && attr->grh.hop_limit > 0,
+                 "an address on this port");
+    fake_gate_pass();
+    if (fake_fails(nic, FAKE_CREATE_AH))
+        return NULL;
+    ah = calloc(1, sizeof(*ah));
+    *ah = (struct ibv_ah){.context = pd->context, .pd = pd};
+    nic->seen.ahs++;
+    nic->seen.ahs_made++;
+    return ah;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct ibv_ah *ah;
+
+    FAKE_LOCKED(ah = ah_make(pd, attr));
+    return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    FAKE_LOCKED(fake_nic_of(ah->context)->seen.ahs--);
+    free(ah);
+    return 0;
+}
+
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     struct fake_device *seen = &fake_nic_of(pd->context)->seen;
 
-    fake_require(seen->qps == 0 && seen->mrs == 0 && seen->srqs == 0,
+    fake_require(seen->qps == 0 && seen->mrs == 0 && seen->srqs == 0 && seen->ahs == 0,
                  "a protection domain that goes before what it protects");
     seen->pds--;
     free(pd);

@@ -34,6 +34,7 @@ enum fake_call {
     FAKE_MODIFY_QP,
     FAKE_REG_MR,
     FAKE_REG_DMABUF,
+    FAKE_CREATE_AH,
     FAKE_POST_SEND,
     FAKE_POST_RECEIVE,
     FAKE_CALLS
@@ -63,6 +64,7 @@ struct fake_device {
     unsigned srq_posted;                                       /* buffers in shared queues */
     unsigned list_most;                                        /* longest list that was posted */
     uint64_t pinned;                                           /* bytes of memory regions */
+    unsigned ahs, ahs_made;                                    /* address handles: alive, ever */
     unsigned strangers; /* calls about memory regions that are not there */
 };
 
@@ -80,7 +82,7 @@ void fake_break(uint32_t number, enum ibv_wc_status status);
 /* Lets held work requests go: at most `count` of them. */
 void fake_step(struct fake_device *device, unsigned count);
 void fake_release(struct fake_device *device);
-/* Registrations wait while it is closed. */
+/* Registrations and address handles wait while it is closed. */
 void fake_gate(bool closed);
 /* Threads that wait there. */
 unsigned fake_gate_waiting(void);

@@ -143,6 +143,8 @@ struct fake_mr {
     struct list member;
     unsigned access;
 };
+/* Waits while the gate is closed; the lock is held. */
+void fake_gate_pass(void);
 struct ibv_mr *fake_mr_make(struct ibv_pd *pd, void *address, size_t length, unsigned access);
 void fake_mr_free(struct ibv_mr *mr);
 struct ibv_mr *fake_mr_find(const struct ibv_pd *pd, uint32_t key, uint64_t address,

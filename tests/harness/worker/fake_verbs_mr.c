@@ -29,15 +29,20 @@ unsigned fake_gate_waiting(void)
     return waiting;
 }
 
+void fake_gate_pass(void)
+{
+    gate_waiting++;
+    while (gate_closed)
+        pthread_cond_wait(&gate_moved, &fake_lock);
+    gate_waiting--;
+}
+
 struct ibv_mr *fake_mr_make(struct ibv_pd *pd, void *address, size_t length, unsigned access)
 {
     struct fake_nic *nic = fake_nic_of(pd->context);
     struct fake_mr *mr;
 
-    gate_waiting++;
-    while (gate_closed)
-        pthread_cond_wait(&gate_moved, &fake_lock);
-    gate_waiting--;
+    fake_gate_pass();
     if (fake_fails(nic, FAKE_REG_MR))
         return NULL;
     fake_require((access & ~(unsigned)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |

@@ -209,6 +209,7 @@ int verbs_open(struct worker *worker, char *text, size_t text_size)
     nic->completions.fd = nic->events.fd = -1;
     list_init(&nic->links);
     list_init(&nic->mrs);
+    list_init(&nic->ways);
     rc = verbs_device_open(nic, worker->config.device, text, text_size);
     if (rc != TS_OK)
         goto err_free;
@@ -239,6 +240,7 @@ void verbs_shut(struct worker *worker)
 
     if (nic == NULL)
         return;
+    verbs_ways_close(nic);
     verbs_registrar_close(nic);
     reactor_watch(&worker->reactor, &nic->completions, 0);
     reactor_watch(&worker->reactor, &nic->events, 0);

@@ -79,6 +79,8 @@ struct verbs_nic {
     struct verbs_qp *by_number[VERBS_NUMBERS]; /* notification QPs, by the QP number modulo this */
     struct list links;                         /* struct verbs_link.member */
     struct list mrs;                           /* struct verbs_mr.member */
+    struct list ways;                          /* struct verbs_way.link */
+    uint32_t way_count;
     struct verbs_register *registrar;
     bool polling;
     bool rung;          /* the channel has events to be read */
@@ -117,6 +119,10 @@ void verbs_receive_reclaim(struct verbs_nic *nic, uint32_t slot);
 /* Promises receive buffers to a peer: how many, or 0 with text. */
 uint32_t verbs_window_reserve(struct verbs_nic *nic, char *text, size_t text_size);
 void verbs_window_release(struct verbs_nic *nic, uint32_t window);
+
+/* way.c: at once; whoever waits longer is for the queue pairs to tell */
+#define VERBS_WAYS_MAX 64u
+void verbs_ways_close(struct verbs_nic *nic);
 
 /* registrar.c */
 void verbs_registrar_close(struct verbs_nic *nic);

@@ -139,8 +139,8 @@ err_free:
     return NULL;
 }
 
-static void path_to_address(const struct verbs_nic *nic, const struct verbs_path *path,
-                            struct ibv_ah_attr *address)
+void verbs_path_address(const struct verbs_nic *nic, const struct verbs_path *path,
+                        struct ibv_ah_attr *address)
 {
     const struct verbs_gid *gid = &nic->gid[path->gid];
 
@@ -199,7 +199,7 @@ int verbs_qp_connect(struct verbs_qp *qp, const struct verbs_path *path, char *t
                                .min_rnr_timer = QP_RNR_TIMER};
     int rc;
 
-    path_to_address(qp->nic, path, &attr.ah_attr);
+    verbs_path_address(qp->nic, path, &attr.ah_attr);
     rc = ibv_modify_qp(qp->qp, &attr,
                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);

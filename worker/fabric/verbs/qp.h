@@ -61,6 +61,10 @@ struct verbs_path {
     uint32_t qp;    /* the peer's number */
 };
 
+/* How a packet on it is addressed. */
+void verbs_path_address(const struct verbs_nic *nic, const struct verbs_path *path,
+                        struct ibv_ah_attr *address);
+
 /* A QP in INIT with its completions charged. NULL with text, *rc is TS_ERR_LIMIT or another. */
 struct verbs_qp *verbs_qp_create(struct verbs_link *link, bool notify, int *rc, char *text,
                                  size_t text_size);

@@ -25,8 +25,11 @@ uint64_t verbs_stall_limit_ns(const struct verbs_qp *qp)
 {
     const struct proto_rdma *config = &qp->nic->worker->config.rdma;
     uint64_t packet_ns = UINT64_C(4096) << config->timeout; /* until it is sent again */
+    uint64_t packets = (config->retries + 1) * 2;
 
-    return packet_ns * ((config->retries + 1) * 2 + bytes_awaited(qp) / PER_BYTES) + CLOCK_NS_PER_S;
+    if (!qp->nic->port_down) /* else nothing is slow: nothing passes */
+        packets += bytes_awaited(qp) / PER_BYTES;
+    return packet_ns * packets + CLOCK_NS_PER_S;
 }
 
 static bool qp_is_stalled(struct verbs_qp *qp, uint64_t now)

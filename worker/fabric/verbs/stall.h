@@ -1,7 +1,8 @@
 /* A device that has work and neither completes nor fails it.
  *
- * Soft-RoCE of Linux 6.1 forgets to send on after lost packets when a request is fenced: its queue
- * pair has work, no timer and no error.  Nobody shall wait for such a device until a deadline.
+ * Soft-RoCE of Linux 6.1 forgets to send on when its port was down, and after lost packets when a
+ * request is fenced: its queue pair has work, no timer and no error.  Nobody shall wait for such a
+ * device until a deadline.
  *
  * A work request that is only slow looks the same from here: nothing tells how much of it has
  * passed.  Its size says how long it may take, on a path that loses one packet in a hundred. */
@@ -19,7 +20,7 @@ struct verbs_stall {
 };
 
 /* How long the next completion of `qp` may take: twice the time in which a path is seen to be dead,
- * and one packet's time more for each 64 KiB. */
+ * and while the port is up one packet's time more for each 64 KiB. */
 uint64_t verbs_stall_limit_ns(const struct verbs_qp *qp);
 /* Once a second: fails the links of those that are over it.  Behind a poll that found nothing. */
 void verbs_stalls_find(struct verbs_nic *nic);

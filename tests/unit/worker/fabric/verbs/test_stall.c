@@ -93,6 +93,9 @@ static void test_limit(void **state)
     assert_int_equal(verbs_stall_limit_ns(qp), shortest);
     submit(VERBS_SLICE * 3 + 100);
     assert_int_equal(verbs_stall_limit_ns(qp), shortest + PACKET_NS * (VERBS_SLICE >> 16));
+    nic_of(&pair.a)->port_down = true; /* nothing is slow then */
+    assert_int_equal(verbs_stall_limit_ns(qp), shortest);
+    nic_of(&pair.a)->port_down = false;
     look(shortest + 1);
     expect_alive();
     fake_step(pair.device_a, 3);
