@@ -165,6 +165,7 @@ static void action_retry(struct endpoint *endpoint, int status, const char *why)
 
     endpoint_drop_link(endpoint);
     endpoint->attempts++;
+    snprintf(endpoint->attempt_why, sizeof(endpoint->attempt_why), "%s", why);
     if (!endpoint_is_wanted(endpoint)) {
         endpoint_handle(endpoint, ENDPOINT_EVENT_DRAINED, TS_OK, "nobody needs it");
         return;

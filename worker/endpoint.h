@@ -36,12 +36,13 @@ struct endpoint {
     bool initiated; /* the present connection was made by us */
     bool known;     /* peer_id is valid */
     uint8_t peer_id[HANDSHAKE_ID];
-    uint64_t generation; /* of the present connection */
-    uint32_t notify_max; /* the peer's limit */
-    uint32_t attempts;   /* failed ones in a row */
-    bool tcp_only;       /* another link did not work: do not ask for it again */
-    uint32_t gid_tried;  /* pairs of GIDs over which no link came up */
-    uint32_t gid_pairs;  /* that there are */
+    uint64_t generation;              /* of the present connection */
+    uint32_t notify_max;              /* the peer's limit */
+    uint32_t attempts;                /* failed ones in a row */
+    char attempt_why[PROTO_TEXT_MAX]; /* of the last of them */
+    bool tcp_only;                    /* another link did not work: do not ask for it again */
+    uint32_t gid_tried;               /* pairs of GIDs over which no link came up */
+    uint32_t gid_pairs;               /* that there are */
     bool bye_sent, bye_received;
     int lost_status; /* of a link that reported its death in this turn; TS_OK = alive */
     char lost_why[PROTO_TEXT_MAX];

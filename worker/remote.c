@@ -37,7 +37,11 @@ static void remote_on_timer(struct timer *timer)
     struct remote *remote = list_entry(timer, struct remote, timer);
     char text[PROTO_TEXT_MAX];
 
-    snprintf(text, sizeof(text), "%.200s: no answer within the time given", remote->name);
+    if (remote->endpoint != NULL && remote->endpoint->attempts > 0)
+        snprintf(text, sizeof(text), "no answer within the time given; the last attempt: %.200s",
+                 remote->endpoint->attempt_why);
+    else
+        snprintf(text, sizeof(text), "no answer within the time given");
     remote_reject(remote, TS_ERR_TIMEOUT, text);
 }
 

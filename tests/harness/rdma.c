@@ -168,10 +168,13 @@ void rdma_cable_cut(unsigned side)
     rdma_run("ip link set %s down", netdevs[side]);
 }
 
-/* The kernel has dropped what scripts/vm/guest had set up for this end. */
-void rdma_cable_join(unsigned side)
+void rdma_neighbour_drop(unsigned side)
 {
-    const char *netdev = netdevs[side], *peer = addresses[1 - side];
+    rdma_run("ip neigh del %s dev %s", addresses[1 - side], netdevs[side]);
+}
+
+void rdma_neighbour_give(unsigned side)
+{
     char path[64], mac[32] = "";
     FILE *file;
 
@@ -181,9 +184,16 @@ void rdma_cable_join(unsigned side)
     assert_non_null(fgets(mac, sizeof(mac), file));
     fclose(file);
     mac[strcspn(mac, "\n")] = '\0';
-    rdma_run("ip link set %s up", netdev);
-    rdma_run("ip route replace %s dev %s table %u", peer, netdev, 100 + side);
-    rdma_run("ip neigh replace %s lladdr %s dev %s nud permanent", peer, mac, netdev);
+    rdma_run("ip neigh replace %s lladdr %s dev %s nud permanent", addresses[1 - side], mac,
+             netdevs[side]);
+}
+
+/* The kernel has dropped what scripts/vm/guest had set up for this end. */
+void rdma_cable_join(unsigned side)
+{
+    rdma_run("ip link set %s up", netdevs[side]);
+    rdma_run("ip route replace %s dev %s table %u", addresses[1 - side], netdevs[side], 100 + side);
+    rdma_neighbour_give(side);
 }
 
 void rdma_address_drop(unsigned side)

@@ -47,6 +47,9 @@ void rdma_cable_cut(unsigned side);
 void rdma_cable_join(unsigned side);
 void rdma_address_drop(unsigned side);
 void rdma_address_give(unsigned side);
+/* This end must ask for the other's MAC address, or has it again. */
+void rdma_neighbour_drop(unsigned side);
+void rdma_neighbour_give(unsigned side);
 /* What happens to packets that leave this end: netem's words, as "loss 1%"; NULL: nothing. */
 void rdma_disturb(unsigned side, const char *netem);
 

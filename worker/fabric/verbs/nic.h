@@ -6,6 +6,8 @@
  *   qp.c        queue pairs: states, staged work requests, one doorbell, retiring in order
  *   poll.c      from the completion queues to QPs and links, by wr_id and generation
  *   renew.c     a queue pair that failed is replaced
+ *   way.c       is there a way to the peer? asked by a thread, before queue pairs are connected
+ *   stall.c     a device that neither completes nor fails what it has
  *   event.c     asynchronous events of the device
  *   mr.c        registration of regions, once per file and rights, large ones by a thread
  *   mr_gpu.c    the same for memory of a GPU
