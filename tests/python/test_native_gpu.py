@@ -65,6 +65,21 @@ class Array:
         self.cuda.call("cuMemFree_v2", self.pointer)
 
 
+class CudaEvent:
+    """One that other processes may wait for, with its address where torch.cuda.Event has it."""
+
+    def __init__(self, cuda: Cuda) -> None:
+        self.cuda, self.pointer = cuda, ctypes.c_void_p()
+        cuda.call("cuEventCreate", ctypes.byref(self.pointer), 0x2 | 0x4)
+
+    @property
+    def cuda_event(self) -> Optional[int]:
+        return self.pointer.value
+
+    def destroy(self) -> None:
+        self.cuda.call("cuEventDestroy_v2", self.pointer)
+
+
 class Gpu(Duo):
     def setUp(self) -> None:
         self.cuda = Cuda()
@@ -101,6 +116,71 @@ class Gpu(Duo):
         gc.collect()
         self.assertEqual(sys.getrefcount(array), references)
         array.free()
+
+    def test_in_the_order_of_a_stream(self) -> None:
+        mine, theirs, event = Array(self.cuda, SIZE), Array(self.cuda, SIZE), CudaEvent(self.cuda)
+        nap = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)  # the stream takes that long
+        stream = ctypes.c_void_p()
+        self.cuda.call("cuStreamCreate", ctypes.byref(stream), 1)
+        with (
+            self.here.register(mine) as local,
+            self.there.register(theirs) as target,
+            self.here.register_event(event) as written,
+        ):
+            for turn in range(5):
+                data = os.urandom(SIZE)
+                self.cuda.call("cuLaunchHostFunc", stream, nap, ctypes.c_void_p(20000))
+                self.cuda.call(
+                    "cuMemcpyHtoDAsync_v2", mine.pointer, data, ctypes.c_size_t(SIZE), stream
+                )
+                self.cuda.call("cuEventRecord", event.pointer, stream)
+                wait = self.here.submit(tesup.WAIT, local=written, cookie="wait")
+                write = self.here.submit(tesup.WRITE, self.remote, local, target, after=True)
+                self.assertEqual(write.result(SHORT_S), SIZE)
+                self.assertEqual(wait.result(SHORT_S), 0)
+                self.assertEqual(theirs.fetch(), data, f"turn {turn}")
+                self.cuda.call("cuStreamSynchronize", stream)
+        self.cuda.call("cuStreamDestroy_v2", stream)
+        event.destroy()
+        mine.free()
+        theirs.free()
+
+    def test_events_that_are_refused(self) -> None:
+        for wrong in (None, "event", object(), ctypes.c_void_p()):
+            with self.assertRaisesRegex(TypeError, "is no CUDA event"):
+                self.here.register_event(wrong)
+        with self.assertRaises(tesup.InvalidError):
+            self.here.register_event(0)
+        event = CudaEvent(self.cuda)
+        known = self.here.register_event(event.pointer)
+        with self.assertRaisesRegex(TypeError, "is no CUDA event"):
+            self.here.register_event(known)
+        with self.assertRaisesRegex(TypeError, "a WAIT needs an Event"):
+            self.here.submit(tesup.WAIT)
+        with self.assertRaisesRegex(TypeError, "needs local memory|not Event"):
+            self.here.submit(tesup.WRITE, self.remote, known, 1)
+        known.close()
+        known.close()
+        with self.assertRaisesRegex(tesup.GoneError, "the event was closed"):
+            self.here.submit(tesup.WAIT, local=known)
+        event.destroy()
+
+    def test_after_nothing_is_skipped(self) -> None:
+        request = self.here.submit(tesup.NOTIFY, self.remote, name=b"n", after=True)
+        with self.assertRaisesRegex(tesup.SkippedError, "NOTIFY"):
+            request.result(SHORT_S)
+
+    def test_event_is_kept_alive(self) -> None:
+        event = CudaEvent(self.cuda)
+        references = sys.getrefcount(event)
+        known = self.here.register_event(event)
+        self.assertGreater(sys.getrefcount(event), references)
+        known.close()
+        self.assertEqual(sys.getrefcount(event), references)
+        left_to_the_session = self.here.register_event(event)
+        self.here.close()
+        self.assertEqual(left_to_the_session.handle, 0)
+        event.destroy()
 
     def test_what_is_refused(self) -> None:
         array = Array(self.cuda, 4096, readonly=True)

@@ -219,9 +219,52 @@ static PyObject *session_remote_watch(PyObject *object, PyObject *arguments)
     return remote_call(object, arguments, tesup_segment_watch);
 }
 
+static PyObject *session_event_register(PyObject *object, PyObject *arguments)
+{
+    struct session_object *self = (struct session_object *)object;
+    tesup_region_t handle = 0;
+    uint64_t event;
+    int rc;
+
+    if (!PyArg_ParseTuple(arguments, "O&:event_register", u64_convert, &event))
+        return NULL;
+    PyThreadState *thread = PyEval_SaveThread();
+    rc = session_enter(self);
+    if (rc == TESUP_OK) {
+        rc = tesup_event_register_gpu(self->session, (void *)(uintptr_t)event, &handle);
+        session_leave(self);
+    }
+    PyEval_RestoreThread(thread);
+    return rc != TESUP_OK ? error_raise(rc) : PyLong_FromUnsignedLong(handle);
+}
+
+static PyObject *session_event_unregister(PyObject *object, PyObject *arguments)
+{
+    struct session_object *self = (struct session_object *)object;
+    tesup_region_t handle;
+    int rc;
+
+    if (!PyArg_ParseTuple(arguments, "O&:event_unregister", u32_convert, &handle))
+        return NULL;
+    PyThreadState *thread = PyEval_SaveThread();
+    rc = session_enter(self);
+    if (rc == TESUP_OK) {
+        rc = tesup_mem_unregister(self->session, handle);
+        session_leave(self);
+    }
+    PyEval_RestoreThread(thread);
+    if (rc != TESUP_OK)
+        return error_raise(rc);
+    return Py_BuildValue("");
+}
+
 static PyMethodDef session_methods[] = {
     {"close", session_close, METH_NOARGS,
      "close($self, /)\n--\n\nDetach; waits for calls of other threads. Closing twice is fine."},
+    {"event_register", session_event_register, METH_VARARGS,
+     "event_register($self, event, /)\n--\n\nThe handle of a CUevent, given by its address."},
+    {"event_unregister", session_event_unregister, METH_VARARGS,
+     "event_unregister($self, handle, /)\n--\n\nEnd a handle of event_register()."},
     {"remote_open", session_remote_open, METH_VARARGS,
      "remote_open($self, name, /)\n--\n\nThe handle of another process's segment."},
     {"remote_close", session_remote_close, METH_VARARGS,

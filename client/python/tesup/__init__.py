@@ -35,6 +35,7 @@ from ._errors import (
     UnsupportedError,
     VersionError,
 )
+from ._event import Event
 from ._memory import Buffer, Region
 from ._native import (
     AGAIN,
@@ -71,6 +72,7 @@ from ._native import (
     REMOTE_WRITE,
     SHARE_ALL,
     SHARE_UID,
+    WAIT,
     WRITE,
     strerror,
 )
@@ -111,6 +113,7 @@ __all__ = [
     "ERR_VERSION",
     "EVENT",
     "Error",
+    "Event",
     "ExistsError",
     "FaultError",
     "ForkedError",
@@ -145,6 +148,7 @@ __all__ = [
     "UnreachableError",
     "UnsupportedError",
     "VersionError",
+    "WAIT",
     "WRITE",
     "Work",
     "attach",

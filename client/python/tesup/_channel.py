@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from . import _native
 from ._errors import AgainError, make
+from ._event import Event
 from ._loop import LoopReader
 from ._memory import Buffer, Region
 from ._remote import Remote
@@ -37,6 +38,14 @@ def _fork_count() -> None:
 os.register_at_fork(after_in_child=_fork_count)
 
 
+_NAMES = {
+    _native.READ: "READ",
+    _native.WRITE: "WRITE",
+    _native.NOTIFY: "NOTIFY",
+    _native.WAIT: "WAIT",
+}
+
+
 class Completion(NamedTuple):
     """The end of one request. ``status`` is ``tesup.OK`` or an error's code."""
 
@@ -50,9 +59,7 @@ class Completion(NamedTuple):
         """The bytes that were moved; raises the ``tesup.Error`` of a status that is not OK."""
         if self.status == _native.OK:
             return self.moved
-        name = {_native.READ: "READ", _native.WRITE: "WRITE", _native.NOTIFY: "NOTIFY"}.get(
-            self.op, "NOP"
-        )
+        name = _NAMES.get(self.op, "NOP")
         raise make(
             self.status,
             f"{name} with ticket {self.ticket}: {_native.strerror(self.status)} "
@@ -65,7 +72,7 @@ class Work(NamedTuple):
 
     op: int
     remote: Optional[Remote] = None
-    local: Optional[Memory] = None
+    local: Union[Memory, Event, None] = None
     region: Union[int, Memory, None] = None
     length: Optional[int] = None
     local_offset: int = 0
@@ -76,6 +83,7 @@ class Work(NamedTuple):
     more: bool = False
     deadline: Optional[float] = None
     cookie: Any = None
+    after: bool = False
 
     def _length(self) -> int:
         if self.local is None:
@@ -90,6 +98,18 @@ class Work(NamedTuple):
             return len(self.local) - self.local_offset
         return self.length
 
+    def _local(self) -> int:
+        """The handle of what the request is about on this side; 0: nothing."""
+        if self.op == _native.WAIT:
+            if not isinstance(self.local, Event):
+                raise TypeError("a WAIT needs an Event as local")
+            if self.local.handle == 0:
+                raise make(_native.ERR_GONE, "the event was closed")
+            return self.local.handle
+        if self.op in (_native.READ, _native.WRITE) and self.local is not None:
+            return self.local.handle
+        return 0
+
     def pack(self, cookie: int) -> tuple[Any, ...]:
         """The tuple that the extension module takes."""
         moves = self.op in (_native.READ, _native.WRITE)
@@ -102,12 +122,14 @@ class Work(NamedTuple):
             flags |= _native.FLAG_ADDRESS
         if self.more:
             flags |= _native.FLAG_MORE
+        if self.after:
+            flags |= _native.FLAG_AFTER
         return (
             self.op,
             flags,
             cookie,
             self.remote.handle if self.remote is not None else 0,
-            self.local.handle if moves and self.local is not None else 0,
+            self._local(),
             self.local_offset if moves else 0,
             region if moves and region is not None else 0,
             0 if self.deadline is None else max(_milliseconds(self.deadline), 1),
@@ -228,7 +250,7 @@ class Channel:
         self,
         op: int,
         remote: Optional[Remote] = None,
-        local: Optional[Memory] = None,
+        local: Union[Memory, Event, None] = None,
         region: Union[int, Memory, None] = None,
         *,
         length: Optional[int] = None,
@@ -240,10 +262,12 @@ class Channel:
         more: bool = False,
         deadline: Optional[float] = None,
         cookie: Any = None,
+        after: bool = False,
     ) -> Request:
         """Submit one request. Never blocks; ``AgainError`` when there is no room now.
 
-        op: ``tesup.READ``, ``WRITE``, ``NOTIFY`` or ``NOP``.
+        op: ``tesup.READ``, ``WRITE``, ``NOTIFY``, ``NOP``, or ``WAIT`` for the ``Event`` that is
+        ``local``.
         region: the owner's handle of the remote memory; without it ``remote_offset`` is an address
         of the owner's process.
         length: default is the rest of ``local``.
@@ -253,6 +277,8 @@ class Channel:
         one of a group, which is without ``more``, waits for all of them.
         deadline: seconds from acceptance; default is the worker's.
         cookie: any object; comes back in the completion.
+        after: starts when the last ``WAIT`` before it on this channel has ended, and ends as
+        ``SkippedError`` if that one failed.
         """
         return self.submit_many(
             [
@@ -270,6 +296,7 @@ class Channel:
                     more,
                     deadline,
                     cookie,
+                    after,
                 )
             ]
         )[0]

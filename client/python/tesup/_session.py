@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Optional, TypeVar, Union
 from . import _native
 from ._channel import Channel, _milliseconds
 from ._errors import make
+from ._event import Event
 from ._memory import Buffer, Region, importable
 from ._remote import Remote
 
-_Memory = TypeVar("_Memory", Buffer, Region)
+_Kept = TypeVar("_Kept", Buffer, Region, Event)
 _ALL = _native.REMOTE_READ | _native.REMOTE_WRITE
 _MAIL_MAX = 256  # notifications taken from the ring; the others stay, and hold their senders back
 
@@ -44,7 +45,7 @@ class Session(Channel):
     def __init__(self, native: _native.Session) -> None:
         super().__init__(_native.Channel(native, True))
         self._session = native
-        self._regions: weakref.WeakSet[Union[Buffer, Region]] = weakref.WeakSet()
+        self._regions: weakref.WeakSet[Union[Buffer, Region, Event]] = weakref.WeakSet()
         self._mail: deque[Notification] = deque()
 
     @property
@@ -92,6 +93,14 @@ class Session(Channel):
             length = os.fstat(fd).st_size - offset
         return self._keep(Region(self._session, (fd, offset, length), access))
 
+    def register_event(self, event: Any) -> Event:
+        """An event of CUDA, for ``tesup.WAIT``: ``submit(tesup.WAIT, local=event)``.
+
+        event: a ``torch.cuda.Event(interprocess=True)``, a cupy or numba event, or the address of a
+        ``cudaEvent_t``; made for other processes and without timing.
+        """
+        return self._keep(Event(self._session, event))
+
     def open(self, name: str) -> Remote:
         """Another process's segment ``HOST:PORT/SEGMENT``. Waits until the peer answered."""
         return Remote(self._session, name)
@@ -137,7 +146,7 @@ class Session(Channel):
 
     # ---- inside ----
 
-    def _keep(self, region: _Memory) -> _Memory:
+    def _keep(self, region: _Kept) -> _Kept:
         self._regions.add(region)
         return region
 
