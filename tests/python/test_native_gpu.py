@@ -118,7 +118,8 @@ class Gpu(Duo):
         array.free()
 
     def test_in_the_order_of_a_stream(self) -> None:
-        mine, theirs, event = Array(self.cuda, SIZE), Array(self.cuda, SIZE), CudaEvent(self.cuda)
+        mine, theirs, filled = (Array(self.cuda, SIZE) for _ in range(3))
+        event = CudaEvent(self.cuda)
         nap = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)  # the stream takes that long
         stream = ctypes.c_void_p()
         self.cuda.call("cuStreamCreate", ctypes.byref(stream), 1)
@@ -130,8 +131,13 @@ class Gpu(Duo):
             for turn in range(5):
                 data = os.urandom(SIZE)
                 self.cuda.call("cuLaunchHostFunc", stream, nap, ctypes.c_void_p(20000))
+                filled.store(data)
                 self.cuda.call(
-                    "cuMemcpyHtoDAsync_v2", mine.pointer, data, ctypes.c_size_t(SIZE), stream
+                    "cuMemcpyDtoDAsync_v2",
+                    mine.pointer,
+                    filled.pointer,
+                    ctypes.c_size_t(SIZE),
+                    stream,
                 )
                 self.cuda.call("cuEventRecord", event.pointer, stream)
                 wait = self.here.submit(tesup.WAIT, local=written, cookie="wait")
@@ -142,8 +148,8 @@ class Gpu(Duo):
                 self.cuda.call("cuStreamSynchronize", stream)
         self.cuda.call("cuStreamDestroy_v2", stream)
         event.destroy()
-        mine.free()
-        theirs.free()
+        for array in (mine, theirs, filled):
+            array.free()
 
     def test_events_that_are_refused(self) -> None:
         for wrong in (None, "event", object(), ctypes.c_void_p()):
