@@ -83,6 +83,15 @@ static void test_none(void **state)
                                         "(RoCE v2): Connection timed out"));
 }
 
+/* As with rdma.max of a cgroup: the queue pairs may have room, or say so themselves. */
+static void test_no_room_to_ask(void **state)
+{
+    (void)state;
+    fake_fail(pair.device_a, FAKE_CREATE_AH, 0, 1, EAGAIN);
+    expect_found(VERBS_WAY_ANY, TS_OK, 0);
+    assert_int_equal(pair.device_a->ahs_made, 0);
+}
+
 static void test_only_one(void **state)
 {
     (void)state;
@@ -172,9 +181,16 @@ static void test_the_worker_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PEER(test_found),     PEER(test_the_next_one),   PEER(test_none),
-        PEER(test_only_one),  PEER(test_nothing_to_ask), PEER(test_the_loop_goes_on),
-        PEER(test_forgotten), PEER(test_at_once),        PEER(test_the_worker_ends),
+        PEER(test_found),
+        PEER(test_the_next_one),
+        PEER(test_none),
+        PEER(test_no_room_to_ask),
+        PEER(test_only_one),
+        PEER(test_nothing_to_ask),
+        PEER(test_the_loop_goes_on),
+        PEER(test_forgotten),
+        PEER(test_at_once),
+        PEER(test_the_worker_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
