@@ -168,9 +168,10 @@ void rdma_cable_cut(unsigned side)
     rdma_run("ip link set %s down", netdevs[side]);
 }
 
+/* Of its link-local address, too, which was learnt from what the other end asked. */
 void rdma_neighbour_drop(unsigned side)
 {
-    rdma_run("ip neigh del %s dev %s", addresses[1 - side], netdevs[side]);
+    rdma_run("ip neigh flush dev %s nud all", netdevs[side]);
 }
 
 void rdma_neighbour_give(unsigned side)
