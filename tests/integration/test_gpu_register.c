@@ -205,6 +205,37 @@ static void many_pieces_run(void *unused)
     free(memory);
 }
 
+/* ---- contexts ---- */
+
+/* Memory of another context than the thread's, which keeps its own, or has none. */
+static void contexts_run(void *unused)
+{
+    struct cuda_context *before, *after;
+    tesup_region_t handle;
+    struct party party;
+    cuda_pointer at;
+
+    (void)unused;
+    gpu_begin();
+    party_attach(&party, &left, NULL);
+    at = gpu_alloc(SIZE);
+    gpu_fill(at, SIZE, 5);
+    gpu_use(1);
+    for (int i = 0; i < 2; i++) {
+        gpu_check(gpu_driver.cuCtxGetCurrent(&before));
+        handle = gpu_register(&party, at, SIZE, READ_WRITE);
+        expect_readable(&party, handle, SIZE, 5);
+        party_check(tesup_mem_unregister(party.session, handle), "unregister");
+        gpu_check(gpu_driver.cuCtxGetCurrent(&after));
+        assert_ptr_equal(before, after);
+        gpu_check(gpu_driver.cuCtxSetCurrent(NULL));
+    }
+    gpu_use(0);
+    gpu_free(at);
+    party_detach(&party);
+    gpu_end();
+}
+
 /* ---- what the driver is asked for ---- */
 
 /* The dmabuf that this process has open, which must be one. */
@@ -380,6 +411,12 @@ static void pieces(void **state)
     run("many pieces", many_pieces_run);
 }
 
+static void contexts(void **state)
+{
+    (void)state;
+    run("contexts", contexts_run);
+}
+
 static void asked(void **state)
 {
     (void)state;
@@ -426,6 +463,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(pointers, job_test_teardown),
         cmocka_unit_test_teardown(pieces, job_test_teardown),
+        cmocka_unit_test_teardown(contexts, job_test_teardown),
         cmocka_unit_test_teardown(asked, job_test_teardown),
         cmocka_unit_test_teardown(shown, job_test_teardown),
         cmocka_unit_test_teardown(calls_fail, job_test_teardown),
