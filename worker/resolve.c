@@ -2,7 +2,6 @@
 
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "shm/list.h"
 #include "shm/name.h"
+#include "worker/thread.h"
 
 #define LOOKUPS_MAX 32 /* threads at once; those whose endpoint gave up count until they end */
 #define STACK_BYTES (256u * 1024u)
@@ -75,11 +75,9 @@ static struct lookup *lookup_new(const char *host, const char *port)
     return NULL;
 }
 
-/* Signals are the loop's: the thread is born with all of them blocked. */
 static int lookup_spawn(struct lookup *lookup)
 {
     pthread_attr_t attributes;
-    sigset_t all, before;
     pthread_t thread;
     int rc;
 
@@ -87,12 +85,9 @@ static int lookup_spawn(struct lookup *lookup)
         return -1;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&thread, &attributes, lookup_thread, lookup);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = thread_spawn(&thread, &attributes, lookup_thread, lookup);
     pthread_attr_destroy(&attributes);
-    return rc == 0 ? 0 : -1;
+    return rc;
 }
 
 static void resolve_on_event(struct source *source, uint32_t events)

@@ -1,7 +1,6 @@
 #include "worker/gpu/start.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +9,7 @@
 #include "shm/err.h"
 #include "shm/nvml.h"
 #include "worker/gpu/device.h"
+#include "worker/thread.h"
 #include "worker/worker.h"
 
 /* A message that waits. */
@@ -56,23 +56,17 @@ static void *start_thread(void *argument)
     return NULL;
 }
 
-/* For the GPU that the first message waits for.  Signals are the loop's. */
+/* For the GPU that the first message waits for. */
 static int start_spawn(struct gpu_start *start)
 {
     const struct deferred *deferred = list_entry(start->waiting.next, struct deferred, link);
-    sigset_t all, before;
-    int rc;
 
     memcpy(start->uuid, deferred->message.body.region_gpu.gpu.uuid, sizeof(start->uuid));
     start->served = deferred->claim.served;
     start->first = start->worker->gpu == NULL;
     if (start->first)
         gpu_choose_devices(start->worker);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&start->thread, NULL, start_thread, start);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc == 0 ? 0 : -1;
+    return thread_spawn(&start->thread, NULL, start_thread, start);
 }
 
 static void deferred_free(struct deferred *deferred)

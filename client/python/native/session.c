@@ -185,19 +185,20 @@ static PyObject *session_remote_open(PyObject *object, PyObject *arguments)
     return rc != TESUP_OK ? error_raise(rc) : PyLong_FromUnsignedLong(remote);
 }
 
-static PyObject *remote_call(PyObject *object, PyObject *arguments,
-                             int (*call)(struct tesup_session *, tesup_remote_t))
+/* Of a remote or an event: both are numbers of one kind. */
+static PyObject *handle_call(PyObject *object, PyObject *arguments,
+                             int (*call)(struct tesup_session *, uint32_t))
 {
     struct session_object *self = (struct session_object *)object;
-    tesup_remote_t remote;
+    uint32_t handle;
     int rc;
 
-    if (!PyArg_ParseTuple(arguments, "O&", u32_convert, &remote))
+    if (!PyArg_ParseTuple(arguments, "O&", u32_convert, &handle))
         return NULL;
     PyThreadState *thread = PyEval_SaveThread();
     rc = session_enter(self);
     if (rc == TESUP_OK) {
-        rc = call(self->session, remote);
+        rc = call(self->session, handle);
         session_leave(self);
     }
     PyEval_RestoreThread(thread);
@@ -211,12 +212,12 @@ static PyObject *remote_call(PyObject *object, PyObject *arguments,
 
 static PyObject *session_remote_close(PyObject *object, PyObject *arguments)
 {
-    return remote_call(object, arguments, tesup_segment_close);
+    return handle_call(object, arguments, tesup_segment_close);
 }
 
 static PyObject *session_remote_watch(PyObject *object, PyObject *arguments)
 {
-    return remote_call(object, arguments, tesup_segment_watch);
+    return handle_call(object, arguments, tesup_segment_watch);
 }
 
 static PyObject *session_event_register(PyObject *object, PyObject *arguments)
@@ -240,22 +241,7 @@ static PyObject *session_event_register(PyObject *object, PyObject *arguments)
 
 static PyObject *session_event_unregister(PyObject *object, PyObject *arguments)
 {
-    struct session_object *self = (struct session_object *)object;
-    tesup_region_t handle;
-    int rc;
-
-    if (!PyArg_ParseTuple(arguments, "O&:event_unregister", u32_convert, &handle))
-        return NULL;
-    PyThreadState *thread = PyEval_SaveThread();
-    rc = session_enter(self);
-    if (rc == TESUP_OK) {
-        rc = tesup_mem_unregister(self->session, handle);
-        session_leave(self);
-    }
-    PyEval_RestoreThread(thread);
-    if (rc != TESUP_OK)
-        return error_raise(rc);
-    return Py_BuildValue("");
+    return handle_call(object, arguments, tesup_mem_unregister);
 }
 
 static PyMethodDef session_methods[] = {

@@ -8,10 +8,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
-from types import TracebackType
 from typing import Any, NamedTuple, Optional, Union
 
 from . import _native
+from ._closing import Closing
 from ._errors import AgainError, make
 from ._event import Event
 from ._loop import LoopReader
@@ -194,7 +194,7 @@ class Request:
         self._memory = None
 
 
-class Channel:
+class Channel(Closing):
     """One set of rings of a session. Its methods may be called from any thread.
 
     One thread at a time sleeps on it and hands out to the others what arrives; threads that shall
@@ -412,17 +412,6 @@ class Channel:
     def close(self) -> None:
         """Give up what is in flight; how it ended is not known then. Closing twice is fine."""
         self._stop(self._native.close)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     # ---- inside ----
 

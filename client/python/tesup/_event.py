@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from . import _native
+from ._closing import Closing
 from ._errors import Error
 
 # Where others keep the CUevent: torch.cuda.Event, cupy.cuda.Event, numba's event.
@@ -23,7 +23,7 @@ def _address(source: Any) -> int:
     return found
 
 
-class Event:
+class Event(Closing):
     """An event of CUDA, as ``Session.register_event()`` made it known to the worker.
 
     Keeps the event alive until ``close()`` or the session's end.
@@ -44,19 +44,12 @@ class Event:
         """Requests that wait for it end as GONE. Closing twice is fine."""
         handle, self.handle = self.handle, 0
         if handle and not self._session.closed:
-            self._session.event_unregister(handle)
+            try:
+                self._session.event_unregister(handle)
+            except BaseException:
+                self.handle = handle  # it is still known there, and is kept alive
+                raise
         self._source = None
-
-    def __enter__(self) -> Event:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         try:

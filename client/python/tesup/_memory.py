@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from . import _native
+from ._closing import Closing
 from ._errors import make
 
 # DLPack's numbers of devices whose memory is the host's: CPU, and pinned for CUDA and for ROCm.
@@ -13,26 +13,15 @@ _HOST_DEVICES = (1, 3, 11)
 _CUDA = 2
 
 
-class _Closing(_native.Memory):
+class _Memory(_native.Memory, Closing):
     __slots__ = ("__weakref__",)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = f"handle {self.handle:#x}" if self.handle else "closed"
         return f"<tesup.{type(self).__name__} of {len(self)} bytes, {state}>"
 
 
-class Buffer(_Closing):
+class Buffer(_Memory):
     """Shared memory of ``Session.alloc()``.
 
     Has the buffer protocol: ``memoryview(buffer)``, ``numpy.frombuffer(buffer, ...)`` and the like
@@ -42,7 +31,7 @@ class Buffer(_Closing):
     __slots__ = ()
 
 
-class Region(_Closing):
+class Region(_Memory):
     """Memory of another object, or a file, as ``Session.register()`` made it a region.
 
     Keeps that object alive, and its memory where it is, until ``close()`` or the session's end.

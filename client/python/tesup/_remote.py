@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Optional
-
 from . import _native
+from ._closing import Closing
 
 
-class Remote:
+class Remote(Closing):
     """Another process's segment, opened by ``Session.open()``."""
 
     __slots__ = ("name", "handle", "_session")
@@ -38,17 +36,6 @@ class Remote:
         except BaseException:
             self.handle = handle
             raise
-
-    def __enter__(self) -> Remote:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = f"handle {self.handle:#x}" if self.handle else "closed"

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "shm/err.h"
 #include "worker/fabric/verbs/mr.h"
+#include "worker/thread.h"
 
 /* `todo` and `done` are under the lock; a struct verbs_mr is the thread's while it is in neither.
  */
@@ -72,19 +72,6 @@ static void registrar_on_done(struct source *source, uint32_t events)
         verbs_mr_on_worked(mr);
 }
 
-/* Signals are the loop's. */
-static int registrar_spawn(struct verbs_register *registrar)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&registrar->thread, NULL, registrar_thread, registrar);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc == 0 ? 0 : -1;
-}
-
 /* Made when the first large region comes: most workers never need it. */
 static int registrar_open(struct verbs_nic *nic)
 {
@@ -103,7 +90,7 @@ static int registrar_open(struct verbs_nic *nic)
         goto err_free;
     if (reactor_watch(&nic->worker->reactor, &registrar->source, EPOLLIN) < 0)
         goto err_close;
-    if (registrar_spawn(registrar) < 0)
+    if (thread_spawn(&registrar->thread, NULL, registrar_thread, registrar) < 0)
         goto err_watch;
     nic->registrar = registrar;
     return TS_OK;

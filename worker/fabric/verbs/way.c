@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "shm/atomics.h"
 #include "shm/err.h"
 #include "worker/fabric/verbs/link.h"
+#include "worker/thread.h"
 #include "worker/worker.h"
 
 #define PAIRS_MAX (HANDSHAKE_GIDS * HANDSHAKE_GIDS)
@@ -145,19 +145,6 @@ static void way_collect(struct verbs_way *way, const struct handshake_verbs *pee
     }
 }
 
-/* Signals are the loop's. */
-static int way_spawn(struct verbs_way *way)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&way->thread, NULL, way_thread, way);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc == 0 ? 0 : -1;
-}
-
 struct verbs_way *verbs_way_find(struct worker *worker, const struct handshake_verbs *peer,
                                  uint32_t only, verbs_way_done *done, void *owner)
 {
@@ -182,7 +169,7 @@ struct verbs_way *verbs_way_find(struct worker *worker, const struct handshake_v
         goto err_free;
     if (reactor_watch(&worker->reactor, &way->source, EPOLLIN) < 0)
         goto err_close;
-    if (way_spawn(way) < 0)
+    if (thread_spawn(&way->thread, NULL, way_thread, way) < 0)
         goto err_watch;
     list_append(&nic->ways, &way->link);
     nic->way_count++;
